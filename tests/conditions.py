@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from failing_disk import PAGE, FailingDisk
+from kseg.node import log_directory
 from kseg.sidefiles import producer_state
 from kseg.stores.source import Source
-from kseg.verification import partition, surroundings
+from kseg.verification import partition
 
 
 def _shrink(patch: pytest.MonkeyPatch, _folder: Path) -> None:
@@ -31,15 +32,9 @@ def _fail_disk(patch: pytest.MonkeyPatch, folder: Path) -> None:
         disk.fail(path, PAGE, 2 * PAGE)
 
 
-def _give_away(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """The partitions belong to root, and all else to another user."""
-
-    def owned(path: str) -> os.stat_result:
-        found = os.stat(path)
-        is_inside = folder.resolve() / "logs" != Path(path).resolve() and "dplain" in path
-        return os.stat_result((*found[:4], 0 if is_inside else 1001, *found[5:10]))
-
-    patch.setattr(surroundings, "status_of", owned)
+def _give_away(patch: pytest.MonkeyPatch, _folder: Path) -> None:
+    """The log directory belongs to another user than the files and partitions in it."""
+    patch.setattr(log_directory, "owner_of", lambda _: (os.getuid() + 1, os.getgid() + 1))
 
 
 CONDITIONS: dict[str, Callable[[pytest.MonkeyPatch, Path], None]] = {

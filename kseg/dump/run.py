@@ -27,7 +27,7 @@ from kseg.output.progress import pieces, progress_over
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, line_width
 from kseg.runtime.threads import usable_cores
-from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, segment_file
+from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, listing_of, segment_file
 from kseg.segment.items import Batch, Damage, Message07, RowSpan, Spans, all_rows
 from kseg.segment.paths import (
     partition_count,
@@ -222,7 +222,7 @@ class Dump:
         for text in unread:  # not before: a key of a manifest may be missing, and then nothing is read
             self.notices.warning(text)
         if self.options.summary:
-            self.printer.is_of_directory = True
+            self.printer.is_of_directory, self.printer.listing = True, None
         self.transactions = None
         if self.options.read_committed:
             from kseg.node.remote_partitions import candidates_of, lineage_of, live_segments
@@ -246,7 +246,8 @@ class Dump:
 
     def _part(self, path: str) -> None:
         """Prints a partition directory, or one file."""
-        all_files = segments_at(path, self.options.everything)
+        listing = listing_of(path) if Place(path).is_dir() else None
+        all_files = segments_at(path, self.options.everything, listing)
         if self.options.everything or self.options.filters_contents:
             others = self._other_files(path, all_files)
             if self.options.everything:
@@ -256,23 +257,24 @@ class Dump:
         if self.options.open_transactions:
             self._open_transactions(path, all_files)
             return
-        warn_of_skipped_files(path, not all_files, self.notices.warning)
+        if listing is not None:
+            warn_of_skipped_files(path, not all_files, self.notices.warning, listing=listing)
         self._decode_for_filters(all_files)
         self._note_deleted(path, all_files)
         self.filters.narrow(all_files, self.options.live)
         files = self._files_of(all_files)
         if self.options.summary:
-            self.printer.is_of_directory = Place(path).is_dir()
+            self.printer.is_of_directory, self.printer.listing = listing is not None, listing
         self.transactions = None
         if self.options.read_committed and Place(path).exists():
             from kseg.segment.isolation import Transactions
 
-            beside = list_segments(path if Place(path).is_dir() else Place(path).absolute.parent)
+            beside = segments_at(Place(path).absolute.parent if listing is None else path, listing=listing)
             logs = [file for file in beside if file.kind == LOG]
-            if Place(path).is_dir() or os.path.basename(path) in [file.name for file in logs]:
+            if listing is not None or os.path.basename(path) in [file.name for file in logs]:
                 self.transactions = Transactions.of_segments(logs, self.scratch, self.options.live)
         self._segments(files)
-        if self.options.everything and Place(path).is_dir():
+        if self.options.everything and listing is not None:
             self._side_files(path)
         if self.status < 3:
             self.filters.end_of_place([] if self.options.fetch_response else all_files, path)

@@ -1,6 +1,7 @@
 """Reads the files of a log directory (one of a broker's log.dirs) that describe its partitions: checkpoints,
 meta.properties and the shutdown marker."""
 
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -44,7 +45,7 @@ class BrokerState(NamedTuple):
     ``is_compacted``: cleanup.policy includes compact, by the newest __cluster_metadata, the broker's server.properties
     or the topic's name; ``cleaner_settings``: the CLEANER_SETTINGS that are set. ``was_clean``: .kafka_cleanshutdown
     exists. ``is_known``: the partition is in a log directory. ``is_kraft``: the broker runs without ZooKeeper.
-    ``retention_ms``: retention.ms, if it is set.
+    ``retention_ms``: retention.ms, if it is set. ``owner``: user and group of the log directory.
     ``topic_id`` is "" if __cluster_metadata exists and does not have the topic; ``is_assigned``: whether it assigns
     the partition to this node.
     """
@@ -62,6 +63,7 @@ class BrokerState(NamedTuple):
     cleaner_settings: dict[str, str] | None = None
     is_assigned: bool | None = None
     retention_ms: int | None = None
+    owner: tuple[int, int] | None = None
 
     def will_be_scanned(self, next_offset: int | None) -> bool:
         """Whether a broker's start scans a segment that ends before ``next_offset``, and rebuilds its indexes.
@@ -94,7 +96,7 @@ class LogDirectory:
     """``files`` and ``directories``: the names of its entries. ``offsets``: the entries of each checkpoint file.
 
     A checkpoint with ``problems`` has no entries: a broker takes no offset from such a file. ``unread``: the files that
-    this user may not read; nothing is known of them.
+    this user may not read; nothing is known of them. ``owner``: user and group, None in an archive or store.
     """
 
     path: str
@@ -104,6 +106,7 @@ class LogDirectory:
     offsets: dict[str, OffsetsByPartition] = field(default_factory=dict)
     problems: dict[str, list[SideFileProblem]] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
+    owner: tuple[int, int] | None = None
 
     @property
     def ids(self) -> tuple[str | None, int | None]:
@@ -152,13 +155,22 @@ def read_log_directory(path: str) -> LogDirectory:
                 directories.append(entry.name)
             elif is_regular_file(entry):  # opening a FIFO could block for ever
                 files.append(entry.name)
-    found = LogDirectory(path, frozenset(files), tuple(sorted(directories)))
+    found = LogDirectory(path, frozenset(files), tuple(sorted(directories)), owner=owner_of(path))
     for name in checkpoints.OFFSET_CHECKPOINTS:
         if (offsets := _items(found, name, checkpoints.read_offset_checkpoint)) is not None:
             found.offsets[name] = {} if name in found.problems else checkpoints.offsets_of(offsets)
     items = _items(found, META_PROPERTIES, read_meta_properties) or []
     found.meta = next((item for item in items if isinstance(item, MetaProperties)), None)
     return found
+
+
+def owner_of(path: str) -> tuple[int, int] | None:
+    """Returns user and group of a directory of the system; None for other places. Raises PathError."""
+    if Place(path).tree is not None:
+        return None
+    with errors_at(path):
+        status = os.stat(path)
+    return status.st_uid, status.st_gid
 
 
 def is_log_directory_of_broker(path: str) -> bool:

@@ -158,10 +158,12 @@ class Partition:
         if directory is None:
             return state_by_name(self.topic)
         if self.place is None or is_moved(self.name):
-            return BrokerState(was_clean=directory.was_clean, is_known=True, is_kraft=node.is_kraft)
+            return BrokerState(
+                was_clean=directory.was_clean, is_known=True, is_kraft=node.is_kraft, owner=directory.owner
+            )
         if self.topic == METADATA_TOPIC:
             # KafkaRaftLog is always recovered from its beginning, as after an unclean stop.
-            return BrokerState(recovery_point=0, was_clean=False, is_known=True, is_kraft=True)
+            return BrokerState(recovery_point=0, was_clean=False, is_known=True, is_kraft=True, owner=directory.owner)
         limit, retention, compacted = (
             self.setting("max.message.bytes"), self.setting("retention.ms"), self.policy.is_compacted,
         )  # fmt: skip
@@ -176,6 +178,7 @@ class Partition:
             if compacted else None,
             is_assigned=self._is_assigned,
             retention_ms=None if retention is None else integer(retention, 64),
+            owner=directory.owner,
         )  # fmt: skip
 
     @property

@@ -14,7 +14,7 @@ from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, clipped, drawn
 from kseg.quantities import plural, show_span, shown_bytes, shown_time
-from kseg.segment.files import OFFSETS_TOPIC, SegmentFile
+from kseg.segment.files import OFFSETS_TOPIC, Listing, SegmentFile
 from kseg.segment.items import Batch, Damage, Spans, all_rows
 from kseg.segment.paths import all_bytes
 from kseg.segment.reader import Run, SegmentReader
@@ -98,8 +98,11 @@ class SummaryPrinter(Printer):
         """Those of each directory so far."""
         self._is_first = True
         self._groups: GroupSizes | None = None
+        self._listing: Listing | None = None
         self.is_of_directory = False
         """Whether the next PATH is a directory: the summary then has its name, even for a single file."""
+        self.listing: Listing | None = None
+        """The entries of that directory, if it has been listed."""
 
     def begin(self, file: SegmentFile) -> None:
         directory = Place(file.path).parent
@@ -114,7 +117,7 @@ class SummaryPrinter(Printer):
                 for target in self._targets
             ]
         self._paths.append(file.path)
-        self._is_whole = self.is_of_directory
+        self._is_whole, self._listing = self.is_of_directory, self.listing
         self._summary.add_file(0)
         if file.topic != OFFSETS_TOPIC:
             self._groups = None
@@ -187,7 +190,7 @@ class SummaryPrinter(Printer):
         damaged, obstacle = self._damaged or ("", "")
         obstacle = obstacle if damaged != self._paths[-1] else ""
         found["cleaner"] = self._backlog(path, obstacle) if self._is_whole else None
-        found["allBytes"] = all_bytes(path) if self._is_whole else None
+        found["allBytes"] = None if self._listing is None else all_bytes(self._listing)
         found["groups"] = None if self._groups is None else self._groups.largest()
         if self._as_json:
             self.sink.put_row(found)

@@ -199,14 +199,26 @@ def file_names(directory: str) -> list[str]:
     return regular_and_other_names(directory)[0]
 
 
-def regular_and_other_names(directory: str) -> tuple[list[str], list[str]]:
-    """Returns the names of a directory's regular files, and all other names. Raises PathError if it cannot be read."""
-    files: list[str] = []
-    others: list[str] = []
+class Listing(NamedTuple):
+    """The entries of a directory by name: regular files, and all others."""
+
+    files: dict[str, AnyEntry]
+    others: dict[str, AnyEntry]
+
+
+def listing_of(directory: str) -> Listing:
+    """Lists a directory. Raises PathError if it cannot be read."""
+    found = Listing({}, {})
     with errors_at(directory), Place(directory).entries() as entries:
         for entry in entries:
-            (files if is_regular_file(entry) else others).append(entry.name)
-    return files, others
+            (found.files if is_regular_file(entry) else found.others)[entry.name] = entry
+    return found
+
+
+def regular_and_other_names(directory: str) -> tuple[list[str], list[str]]:
+    """Returns the names of a directory's regular files, and all other names. Raises PathError if it cannot be read."""
+    found = listing_of(directory)
+    return [*found.files], [*found.others]
 
 
 def is_regular_file(entry: AnyEntry) -> bool:

@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 
 from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.record_batch import HEADER_BYTES
@@ -14,15 +14,19 @@ from kseg.segment.files import (
     LOCK_NAME,
     LOG_DIRECTORY_FILES,
     OWN_PREFIX,
+    Listing,
     SegmentFile,
     holds_segments,
     is_part_of_log,
     is_renamed_directory,
+    leads_to_directory,
     list_segments,
+    listing_of,
     own_partitions,
     parse_partition_name,
     regular_and_other_names,
     segment_file,
+    segments_among,
 )
 from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, REDPANDA_NAME, UnpackError, form_of, packing_name
 from kseg.stores.place import Place
@@ -164,15 +168,22 @@ def hint(path: str) -> str:
     return f"; segments of Redpanda in it, which are read one by one: {some(found)}" if found else ""
 
 
-def warn_of_skipped_files(path: str, is_empty: bool, warn: Callable[[str], None], is_packed_only: bool = False) -> None:
+def warn_of_skipped_files(
+    path: str,
+    is_empty: bool,
+    warn: Callable[[str], None],
+    is_packed_only: bool = False,
+    listing: Listing | None = None,
+) -> None:
     """Reports the files of a partition directory that resemble segments but are read only by `kseg verify`.
 
-    ``is_empty``: it has no other segment. ``is_packed_only``: only packed files. Raises PathError if the directory
-    cannot be read, or has nothing else, so that an empty result is not taken for a complete one.
+    ``is_empty``: it has no other segment. ``is_packed_only``: only packed files. ``listing``: that of the directory, if
+    there is one. Raises PathError if the directory cannot be read, or has nothing else, so that an empty result is not
+    taken for a complete one.
     """
-    if not Place(path).is_dir():
+    if listing is None and not Place(path).is_dir():
         return
-    files, others = regular_and_other_names(path)
+    files, others = map(list, listing or listing_of(path))
     odd = [name for name in files if not (is_part_of_log(name) or name.startswith(OWN_PREFIX) or name == LOCK_NAME)]
     packings = {name: _segment_packing(Place(path) / name, name, is_packed_only) for name in odd}
     found = {name for name, packing in packings.items() if packing is not None}
@@ -318,8 +329,11 @@ def _roots_in(path: str) -> Iterator[str]:
         yield from _roots_in(place)
 
 
-def segments_at(path: str, everything: bool = False) -> list[SegmentFile]:
-    """Returns the segments of one path of `expand_path`; those of a directory as `list_segments` returns them."""
+def segments_at(path: str, everything: bool = False, listing: Listing | None = None) -> list[SegmentFile]:
+    """Returns the segments of one path of `expand_path`; those of a directory as `list_segments` returns them.
+    ``listing``: that of the directory, if there is one."""
+    if listing is not None:
+        return segments_among(path, listing.files, everything)
     return list_segments(path, everything) if Place(path).is_dir() else [segment_file(path)]
 
 
@@ -329,18 +343,23 @@ def walk_path(path: str) -> Iterator[SegmentFile]:
         yield from segments_at(part)
 
 
-def all_bytes(directory: str) -> int | None:
-    """Returns the size of all files in a local partition, at any depth, each once; None for any other place."""
-    place = Place(directory)
-    if place.tree is not None or not place.is_dir() or not holds_segments(place):
-        return None
-    sizes: dict[tuple[int, int], int] = {}
-    for path, _, names in os.walk(directory):
-        for name in names:
-            with suppress(OSError):
-                found = os.lstat(os.path.join(path, name))
-                sizes[found.st_dev, found.st_ino] = found.st_size
-    return sum(sizes.values())
+def all_bytes(listing: Listing) -> int:
+    """Returns the size of all files in a listed directory, at any depth, each once: hard links share their bytes."""
+    total, counted, left = 0, set[tuple[int, int]](), [listing]
+    while left:
+        files, others = left.pop()
+        for entry in chain(files.values(), others.values()):
+            with suppress(KsegError, OSError):  # what has gone, or may not be read, has no size that is known
+                if others and entry.name in others and leads_to_directory(entry, with_links=False):
+                    left.append(listing_of(entry.path))
+                    continue
+                status = entry.stat(follow_symlinks=False)
+                own = status.st_dev, status.st_ino
+                if own not in counted:
+                    total += status.st_size
+                if status.st_ino:  # some places number no files
+                    counted.add(own)
+    return total
 
 
 def segment_bytes(part: str, everything: bool = False) -> int:

@@ -28,7 +28,7 @@ from kseg.stores.archives.mounting import packed_segment_at
 from kseg.stores.place import Place
 from kseg.stores.source import open_source
 from kseg.stores.windows import Buffers
-from kseg.verification import log_directories
+from kseg.verification import log_directories, surroundings
 from kseg.verification import partition as partition_check
 from kseg.verification.batches import BatchRule
 from kseg.verification.partition import CheckedSegment, CheckSettings, LogSpan, PartitionCheck, Rule
@@ -161,6 +161,7 @@ class DirectoryCheck:
             return True
         if directory is not None:
             report.directories.append(log_directories.CheckedDirectory(directory, topic_ids, extents))
+            surroundings.judge_late_starts(directory, node, extents, report)
             known = {name: topic_id for name, topic_id in topic_ids.items() if topic_id is not None}
             log_directories.judge_topic_ids(directory, node, known, report)
             if segment_files.REMOTE_INDEX_CACHE in directory.directories:
@@ -233,7 +234,8 @@ def judge_partition(
     directory: str, settings: CheckSettings, report: Report, broker: BrokerState, buffers: Buffers
 ) -> PartitionCheck:
     """Checks a partition directory, including files with other names. Raises PathError if it cannot be read."""
-    files_in, others = segment_files.regular_and_other_names(directory)
+    listing = segment_files.listing_of(directory)
+    files_in, others = map(list, listing)
     names = frozenset(files_in)
     own_name = os.path.basename(directory)
     if own_name in ("", ".", ".."):
@@ -242,7 +244,7 @@ def judge_partition(
     files = [file for file in listed if file.kind != CHECKPOINT]
     topic, number = parse_partition_name(own_name) or (None, None)
     partition = PartitionCheck(
-        directory, topic, number, True, settings, report, broker, buffers, names, others, own_name=own_name
+        directory, topic, number, True, settings, report, broker, buffers, names, others, listing, own_name=own_name
     )
     inside = DirectoryCheck(settings, report)
     if others and not files:
@@ -304,7 +306,7 @@ class Census(Rule):
             "path": name_value(self.partition.name),
             "files": len(segments),
             "bytes": sum(segment.size for segment in segments),
-            "allBytes": None if self.partition.directory is None else paths.all_bytes(self.partition.directory),
+            "allBytes": None if self.partition.listing is None else paths.all_bytes(self.partition.listing),
             "batches": sum(segment.batches for segment in segments),
             "records": sum(segment.records for segment in segments),
             "forms": forms,

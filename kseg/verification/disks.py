@@ -127,7 +127,7 @@ class _DiskCheck:
 
     @staticmethod
     def _copy_row(path: str, span: LogSpan | None) -> dict[str, Any]:
-        start, end, records = span or (None, None, None)
+        start, end, records = (None, None, None) if span is None else span[:3]
         return {"directory": path, "logStartOffset": start, "logEndOffset": end, "records": records}
 
     def _elsewhere(self) -> None:

@@ -16,7 +16,7 @@ from kseg.limits import MAX_BATCH_BYTES, MAX_SEGMENT_BYTES
 from kseg.node.log_directory import BrokerState
 from kseg.node.server_properties import ServerProperties
 from kseg.releases.release import Era
-from kseg.segment.files import PARTITION_FILES, SegmentFile, segment_stem
+from kseg.segment.files import PARTITION_FILES, Listing, SegmentFile, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.paths import packing_of, read_head
 from kseg.segment.survey import BatchProblem, HeaderRows, open_survey
@@ -183,11 +183,13 @@ class CheckedSegment:
 
 
 class LogSpan(NamedTuple):
-    """Log start and end offset, and the number of records in the segments, None if they were not counted."""
+    """Log start and end offset, the number of records in the segments, and where the first leader epoch of
+    leader-epoch-checkpoint begins; None if they were not counted or read."""
 
     start: int
     end: int
     records: int | None = None
+    first_epoch: int | None = None
 
 
 @dataclass
@@ -208,9 +210,13 @@ class PartitionCheck:
     """The regular files in ``directory`` at the start of the check, if they were listed."""
     others: list[str] | None = None
     """All other names in it, if it was listed."""
+    listing: Listing | None = None
+    """Its entries, if all of it is checked."""
     segments: list[CheckedSegment] = field(default_factory=list)
     topic_id: str | None = None
     """The topic id in partition.metadata, once `TopicIdRule` has read it."""
+    first_epoch: int | None = None
+    """Where the first leader epoch begins, once `EpochRule` has read it."""
     holds_gaps: bool = False
     """Whether the cleaner left gaps, in batches or between them."""
     first_open_offset: int | None = None
@@ -241,7 +247,8 @@ class PartitionCheck:
         if not self.segments or self.segments[-1].is_unread or self.segments[-1].next_offset is None:
             return None
         start = max(self.segments[0].base_offset or 0, self.broker.log_start_offset or 0)
-        return LogSpan(start, self.segments[-1].next_offset, sum(segment.records for segment in self.segments))
+        records = sum(segment.records for segment in self.segments)
+        return LogSpan(start, self.segments[-1].next_offset, records, self.first_epoch)
 
     @property
     def names(self) -> frozenset[str]:

@@ -18,12 +18,13 @@ def rules_of(partition: PartitionCheck) -> list[Rule]:
     """Returns the rules in the order of their calls: `BatchRule` fills in the fields of `Segment` that others read."""
     if not partition.is_whole:
         return [rule(partition) for rule in (BatchRule, IndexRule, ProducerRule, CleanerRule)]
-    from kseg.verification import internal_topics, metadata, side_files  # most single files need none
+    from kseg.verification import internal_topics, metadata, side_files, surroundings  # most single files need none
 
     rules: tuple[type[Rule], ...] = (
         BatchRule, IndexRule, ProducerRule, side_files.EpochRule, CleanerRule, side_files.CheckpointRule,
         side_files.LeftoverRule, metadata.TopicIdRule, metadata.MetadataLogRule, metadata.RemoteMetadataRule,
         side_files.PendingChangeRule, side_files.ForeignBatchRule, internal_topics.InternalTopicRule,
+        surroundings.OwnerRule,
     )  # fmt: skip
     return [rule(partition) for rule in rules]
 

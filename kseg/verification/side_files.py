@@ -442,6 +442,7 @@ class EpochRule(Rule):
         if not entries:
             self._missing("it has no entries")
             return
+        self.partition.first_epoch = entries[0].start_offset
         last, end = segments[-1], max((segment.next_offset or 0 for segment in segments), default=0)
         beyond = [entry for entry in entries if entry.start_offset > end]
         is_known = not last.is_damaged and not self.partition.settings.is_live

@@ -7,22 +7,27 @@ KafkaStore of Schema Registry 7.9.
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from itertools import chain
 
-from kseg.errors import KsegError
-from kseg.formats.suffixes import LOG
 from kseg.node.log_directory import LogDirectory, is_moved, purpose_of_compaction
 from kseg.node.node import Node
 from kseg.quantities import plural
-from kseg.segment.files import METADATA_TOPIC, OWN_PREFIX, list_segments, own_name, parse_partition_name
+from kseg.segment.files import METADATA_TOPIC, OWN_PREFIX, own_name, parse_partition_name
 from kseg.segment.paths import some
-from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, RECOVERY_POINTS, plain_epochs
-from kseg.sidefiles.text_files import MAX_TEXT_BYTES
+from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kseg.stores.place import Place
+from kseg.verification.partition import LogSpan, Rule
 from kseg.verification.report import Report
 
 _OF_CONFLUENT = (".tierstate", ".tierstate.mutable", ".checksum", ".checksums", ".adler")
 """Suffixes of files of tiered storage and of checksums that Confluent Server writes."""
+
+
+_ROOT = 0
+"""The user who can write everything."""
+_Status = Callable[..., os.stat_result]
 
 
 def unknown_text(names: list[str]) -> str:
@@ -38,54 +43,40 @@ def unknown_text(names: list[str]) -> str:
 
 def judge_surroundings(directory: LogDirectory, node: Node, report: Report) -> None:
     """Checks one log directory of a node."""
-    _owners(directory, report)
+    own = (Place(directory.path) / name for name in directory.files if not name.startswith(OWN_PREFIX))
+    _owners(directory.path, (place.status for place in own), directory.owner, report)
     _policies(directory, node, report)
     _high_watermarks(directory, node, report)
     _lone_copies(directory, node, report)
-    _late_starts(directory, node, report)
 
 
-status_of = os.stat
-"""Owner and mode of a file or directory."""
+class OwnerRule(Rule):
+    """Reports a partition that the owner of its log directory cannot write."""
+
+    def finish(self) -> None:
+        partition = self.partition
+        if partition.listing is not None:
+            place = Place(partition.name)
+            asked = chain([place.status], (entry.stat for entry in partition.listing.files.values()))
+            _owners(place, asked, partition.broker.owner, self.report)
 
 
-def _owners(directory: LogDirectory, report: Report) -> None:
-    """Reports partitions, and files beside them, that the owner of the log directory cannot write."""
-    if Place(directory.path).tree is not None:
+def _owners(path: str, asked: Iterable[_Status], owner: tuple[int, int] | None, report: Report) -> None:
+    """Reports files and directories that the owner of the log directory cannot write; ``asked`` gives their status."""
+    if owner is None or owner[0] == _ROOT:
         return
-    root = status_of(directory.path)
-    if root.st_uid == 0:
-        return
-    own = [name for name in directory.files if not name.startswith(OWN_PREFIX)]
-    partitions = [name for name in directory.directories if parse_partition_name(name) is not None]
-    places = [(directory.path, own), *((Place(directory.path) / name, None) for name in partitions)]
-    for path, names in places:
-        others: Counter[int] = Counter()
-        for status in _statuses(path, names):
-            if status.st_uid != root.st_uid and not _may_write(status, root.st_gid):
+    (user, group), others = owner, Counter[int]()
+    for ask in asked:
+        with suppress(OSError):  # it has gone
+            status = ask(follow_symlinks=False)
+            is_ours = status.st_uid == user or stat.S_ISLNK(status.st_mode)
+            if not is_ours and not _may_write(status, group):
                 others[status.st_uid] += 1
-        if others:
-            owners = ", ".join(map(str, sorted(others)))
-            text = f"{plural(others.total(), 'entry', 'entries')} of user {owners}, whom user {root.st_uid}, who owns "
-            text += "the log directory, cannot write"
-            report.add("other-owner", path, text, details={"owner": root.st_uid, "count": others.total()})
-
-
-def _statuses(path: str, names: list[str] | None) -> Iterator[os.stat_result]:
-    """Yields those of files in a directory; None: of all, and of the directory. What has gone is left out."""
-    try:
-        if names is None:
-            yield status_of(path)
-            names = os.listdir(path)
-    except OSError:
-        return
-    for name in names:
-        try:
-            found = status_of(Place(path) / name)
-        except OSError:
-            continue
-        if stat.S_ISREG(found.st_mode):
-            yield found
+    if others:
+        owners = ", ".join(map(str, sorted(others)))
+        text = f"{plural(others.total(), 'entry', 'entries')} of user {owners}, whom user {user}, who owns the log "
+        text += "directory, cannot write"
+        report.add("other-owner", path, text, details={"owner": user, "count": others.total()})
 
 
 def _may_write(status: os.stat_result, group: int) -> bool:
@@ -96,11 +87,11 @@ def _policies(directory: LogDirectory, node: Node, report: Report) -> None:
     """Reports topics whose newest record by key counts, and whose old records retention deletes."""
     seen = set[str]()
     for name in directory.directories:
-        partition = node.partition(Place(directory.path) / name)
-        topic = partition.topic
+        topic, _ = parse_partition_name(name) or (None, None)
         if topic is None or topic in seen or is_moved(name) or (purpose := purpose_of_compaction(topic)) is None:
             continue
         seen.add(topic)
+        partition = node.partition(Place(directory.path) / name)
         policy = partition.policy
         if policy.is_known and policy.is_compacted is False:
             text = f"cleanup.policy of {topic} is {policy.text!r}: retention deletes {purpose}"
@@ -141,40 +132,28 @@ def _lone_copies(directory: LogDirectory, node: Node, report: Report) -> None:
     """Reports -future directories of partitions that no disk has."""
     here = {name for one in node.directories for name in one.directories}
     for name in directory.directories:
+        if not name.endswith("-future"):
+            continue
         path = Place(directory.path) / name
-        if name.endswith("-future") and (own := own_name(path)) != name and own not in here and _holds_records(path):
+        if (own := own_name(path)) != name and own not in here and _holds_records(path):
             text = f"no directory here has {own}: a start makes an empty one, and cuts this copy of it to that"
             report.add("only-future-copy", path, text)
 
 
-def _late_starts(directory: LogDirectory, node: Node, report: Report) -> None:
-    """Reports logs that begin behind their first leader epoch: retention moves that along with the log start."""
+def judge_late_starts(directory: LogDirectory, node: Node, extents: Mapping[str, LogSpan], report: Report) -> None:
+    """Reports logs that begin behind their first leader epoch: retention moves that along with the log start.
+
+    ``extents``: those of the partitions that were checked, by name.
+    """
+    if LOG_STARTS in (*directory.problems, *directory.unread):
+        return
     starts = directory.offsets.get(LOG_STARTS, {})
-    for name in directory.directories:
-        path, place = Place(directory.path) / name, parse_partition_name(name)
-        if place is None or place in starts or is_moved(name) or place[0] == METADATA_TOPIC:
+    for name, span in extents.items():
+        base, epoch = span.start, span.first_epoch
+        if epoch is None or not epoch < base or parse_partition_name(name) in starts:
             continue
-        base, epochs = _first_base(path), _first_epoch(path)
-        if base is None or epochs is None or not epochs < base:
-            continue
+        path = Place(directory.path) / name
         if node.partition(path).setting("remote.storage.enable") != "true":  # the remote log begins there
-            text = f"it begins at offset {base}, its first leader epoch at {epochs}: offsets {epochs} to {base - 1} "
+            text = f"it begins at offset {base}, its first leader epoch at {epoch}: offsets {epoch} to {base - 1} "
             text += "are gone, and no log start offset shows that they were deleted"
             report.add("log-begins-late", path, text, offset=base)
-
-
-def _first_base(path: str) -> int | None:
-    """Returns the base offset of the first segment; None without one, or if it cannot be read."""
-    try:
-        return min((file.base_offset or 0 for file in list_segments(path) if file.kind == LOG), default=None)
-    except KsegError:
-        return None
-
-
-def _first_epoch(path: str) -> int | None:
-    """Returns where the first leader epoch begins; None if that is not known."""
-    try:
-        entries = plain_epochs((Place(path) / LEADER_EPOCHS).head(MAX_TEXT_BYTES))
-    except OSError:
-        return None
-    return entries[0].start_offset if entries else None

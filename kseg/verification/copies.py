@@ -151,13 +151,13 @@ class PartitionCopies:
         return bool(others) and all(self._has_all(copy) for copy in self._others if copy.node in others)
 
     def _is_kept_by_voters(self, quorum: Quorum) -> bool:
-        """Whether a majority of the voters knows what was committed, without this one; of voters that are not given
-        nothing is known, and the start of this one cuts its log off in the same way."""
+        """Whether a majority of the voters knows what was committed, without this one. Of voters whose logs are not
+        given nothing is known."""
         if not quorum.others:
-            return True
+            return quorum.is_alone is False  # no voter: it has no part in an election
         copies = {copy.node: copy for copy in self._others if copy.node in quorum.others}
         majority = len(quorum.others | {quorum.number}) // 2 + 1
-        if not copies or sum(map(self._has_all, copies.values())) >= majority:
+        if sum(map(self._has_all, copies.values())) >= majority:
             return True
         # What fewer voters have, this one included, was not committed.
         end = self.outcome({"--full": None}).end
@@ -165,10 +165,10 @@ class PartitionCopies:
         return len(copies) == len(quorum.others) and reaching + 1 < majority
 
     @property
-    def is_proven(self) -> bool:
-        """Whether copies of other voters of the metadata log are given, if it has such."""
+    def voters_not_given(self) -> list[int]:
+        """The other voters of the metadata log whose copies are not given."""
         others = self.quorum.others if self.quorum is not None else frozenset()
-        return not others or any(copy.node in others for copy in self._others)
+        return sorted(others - {copy.node for copy in self._others})
 
     @cached_property
     def source(self) -> str | None:

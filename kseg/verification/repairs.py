@@ -28,6 +28,7 @@ from kseg.recovery.options import TopicIds
 from kseg.recovery.planner import ReindexPlanner
 from kseg.segment import files as segment_files
 from kseg.segment.files import LOG_DIRECTORY_FILES, holds_segments
+from kseg.segment.paths import some
 from kseg.segment.survey import FULL, QUICK
 from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
@@ -104,6 +105,10 @@ class RepairTarget:
     def may_be_cut(self) -> bool:
         """Whether what a truncation of the damage removes is fetched again from others."""
         return self.partition is not None and self.copies.may_be_cut
+
+    def would_lose(self, options: Options) -> bool:
+        """Whether `kseg recover` with these options cuts off what nobody is known to have."""
+        return not self.may_be_cut and self.copies.outcome(options).end is not None
 
     @property
     def is_metadata(self) -> bool:
@@ -344,6 +349,8 @@ class Repairs:
         if verb == "recover" and "--from-replica" not in options and target.holds_only_copies:
             is_of_leftover = finding.code == "leftover-holds-data" and finding.file.endswith(DELETED)
             options = _UNDELETE if is_of_leftover else options | _UNDELETE
+        if verb == "recover" and target.is_metadata and target.would_lose(options):
+            return self._cutting(finding, target, options)
         if verb == "recover":
             options, removed = _least_removing(target, options, is_decided=needs == DECISION)
         argv = _argv(verb, options, target.path)
@@ -395,24 +402,33 @@ class Repairs:
             return None
         if target.is_only_voter is not False:
             return self._deciding(finding, target, argv)
-        options, copies = _FULL, target.copies
-        if not copies.may_be_cut:
-            if copies.source is None:
-                text = f"{finding.message}; no copy here has what the quorum may have committed from there on"
-                cut = _argv("recover", _FULL, target.path)
-                return self._deciding(finding._replace(message=text), target, cut, target.removed_records(_FULL))
-            options = {"--from-replica": copies.source}
-        elif not copies.is_proven:
-            text = "a start of this voter cuts its log there, too; that the others have the rest is not known"
-            finding = finding._replace(message=f"{finding.message}; {text} without their logs")
-        finding = finding._replace(repair=_argv("recover", options, target.path), needs=None)
-        return self._repaired(finding, target, "recover", options)
+        return self._cutting(finding, target, _FULL)
 
-    def _deciding(self, finding: Finding, target: RepairTarget, argv: list[str], removed: int = 0) -> Finding:
-        """Returns a finding whose repair is a decision: ``argv`` would remove so many intact records."""
+    def _cutting(self, finding: Finding, target: RepairTarget, options: Options) -> Finding:
+        """Returns a finding of a metadata log that a recovery with these options cuts off. A voter that lacks what was
+        committed elects a leader that lacks it, too: then a copy that has it fills the log, or it is a decision."""
+        copies, lost = target.copies, "the end of the log"
+        if copies.may_be_cut or copies.source is not None:
+            options = options if copies.may_be_cut else {"--from-replica": copies.source}
+            finding = finding._replace(repair=_argv("recover", options, target.path), needs=None)
+            return self._repaired(finding, target, "recover", options)
+        if (end := copies.outcome(options).end) is not None:
+            lost = f"offsets from {end} on"
+        lost += ", which may be committed"
+        if lacking := [str(number) for number in copies.voters_not_given]:
+            others = f"voter{'s'[: len(lacking) > 1]} {some(lacking)}"
+            lost += f": give the log directories of {others}, too, or start this node once the others have a leader"
+        argv = _argv("recover", options, target.path)
+        return self._deciding(finding, target, argv, target.removed_records(options), lost)
+
+    def _deciding(
+        self, finding: Finding, target: RepairTarget, argv: list[str], removed: int = 0, lost: str = ""
+    ) -> Finding:
+        """Returns a finding whose repair is a decision: ``argv`` would remove so many intact records; ``lost``: in
+        words."""
         removed = finding.details.get("removedRecords", removed)
-        if removed:
-            lost = plural(removed, "record", "records")
+        if lost or removed:
+            lost = lost or plural(removed, "record", "records")
             finding = finding._replace(message=f"{finding.message}; {' '.join(argv[:-1])} would remove {lost}")
         details = finding.details | {"removedRecords": removed, "otherRepair": argv}
         return self._needing(finding._replace(details=details), DECISION, target, argv)
@@ -467,7 +483,8 @@ class Repairs:
                 loading[path, verb] = one
         # A recovery includes a rebuild of the side files of the segments that it scans, with --full of all segments.
         for path, verb in list(loading):
-            if verb == "reindex" and (recover := loading.get((path, "recover"))) is not None:
+            recover = loading.get((path, "recover")) if verb == "reindex" else None
+            if recover is not None and not (recover.target.is_metadata and recover.target.would_lose(_FULL)):
                 rebuilt = loading.pop((path, verb))
                 recover.add(
                     _least_removing(rebuilt.target, recover.options | _FULL, is_decided=False)[0], rebuilt.codes

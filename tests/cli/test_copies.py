@@ -238,13 +238,26 @@ def test_a_voter_that_the_others_need_is_not_cut(
         ] == []
 
 
-def test_of_voters_that_are_not_given_nothing_is_known(nodes: Nodes, kseg: Kseg) -> None:
-    """The start of the node cuts the log in the same way."""
+@pytest.mark.parametrize("number", ["1", "7"])
+def test_a_voter_whose_peers_are_not_given_is_not_cut(number: str, nodes: Nodes, kseg: Kseg) -> None:
+    """Node 7 is no voter. Indexes and epochs that are wrong, too, do not bring the truncation back."""
     logs, *_ = nodes([1, 2], [], are_voters=True)
+    edited(logs, node_id=number)
     flip(logs / METADATA / LOG, ends(logs / METADATA / LOG)[-4] - 2)
+    (logs / METADATA / "leader-epoch-checkpoint").write_text("0\n2\n1 0\n2 900\n")
+    (logs / METADATA / LOG).with_suffix(".timeindex").write_bytes(bytes(12))
     errors, following = verified(kseg, logs)
-    assert following == [cut(logs, METADATA)]
-    assert "is not known without their logs" in errors[0]["message"]
+    mine = [argv for argv in following if argv[-1] == f"{logs}/{METADATA}"]
+    if number == "7":
+        assert mine == [cut(logs, METADATA)]
+        return
+    assert [argv[1] for argv in mine if argv[1] != "reindex"] == []
+    (damaged,) = (row for row in errors if row["code"] == "crc-mismatch")
+    assert (damaged["needs"], damaged["details"]["otherRepair"]) == ("decision", cut(logs, METADATA))
+    assert damaged["message"].endswith(
+        "would remove offsets from 220 on, which may be committed: give the log directories of voters 2, 3, too, or "
+        "start this node once the others have a leader"
+    )
 
 
 @pytest.mark.parametrize(

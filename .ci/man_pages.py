@@ -13,8 +13,8 @@ from kseg.symptoms.table import SPEAKERS, SYMPTOMS, Symptom
 MAN = Path(__file__).resolve().parent.parent / "man"
 HEADINGS = {"broker": "A BROKER SAYS", "client": "A CONSUMER OR PRODUCER SAYS", "tool": "A TOOL SAYS"}
 IN_CAPITALS = {
-    "partition": "PARTITION", "logdir": "LOGDIR", "file": "FILE", "positions": "POSITION..", "offset": "OFFSET",
-    "other": "OTHER",
+    "partition": "PARTITION", "logdir": "LOGDIR", "logdirs": "LOGDIR...", "file": "FILE", "positions": "POSITION..",
+    "offset": "OFFSET", "other": "OTHER",
 }  # fmt: skip
 
 

@@ -71,7 +71,7 @@ node = logDirectories: []bytes, starts: flag?, because: []text, recovers: []byte
     releases: []text?
 assignedPartition = partition: bytes, logDirectory: bytes?
 place = logDirectory: bytes?, partition: bytes?, file: bytes?, name: bytes?, position: int?, offset: int?,
-    other: bytes?
+    other: bytes?, disks: []bytes
 consequence = name: text, count: int, firstTime: text?, lastTime: text?, lineNumber: int, line: text, reason: text?
 command = argv: []text, purpose: text
 evidence = kind: text, weight: int, text: text

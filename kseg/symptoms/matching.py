@@ -32,7 +32,8 @@ _NAMED = re.compile(
 class NamedPlace(NamedTuple):
     """The place that a message names; None for unknown. ``partition`` and ``log_directory`` are paths.
 
-    ``name`` is a partition's name without a directory, such as orders-0. ``other`` is a second partition.
+    ``name`` is a partition's name without a directory, such as orders-0. ``other`` is a second partition, ``disks`` are
+    further log directories of the node.
     """
 
     log_directory: str | None = None
@@ -42,6 +43,7 @@ class NamedPlace(NamedTuple):
     position: int | None = None
     offset: int | None = None
     other: str | None = None
+    disks: tuple[str, ...] = ()
 
     def values(self) -> dict[str, str]:
         """Returns the values for the placeholders of a command. Users replace words in capitals."""
@@ -49,6 +51,7 @@ class NamedPlace(NamedTuple):
         partition = self.partition or (os.path.join(log_directory, self.name) if self.name else log_directory)
         found = {
             "logdir": log_directory,
+            "logdirs": log_directory,
             "partition": partition,
             "file": self.file or "FILE",
             "other": self.other or "OTHER",
@@ -79,7 +82,8 @@ class NamedPlace(NamedTuple):
 def place_of(message: str, groups: dict[str, str | None]) -> NamedPlace:
     """Returns the place that a message names; ``groups`` of the matching pattern take precedence."""
     file = partition = log_directory = name = None
-    given = [path for path in (groups.get("file"), groups.get("logdir")) if path and path.startswith("/")]
+    first, *disks = (groups.get("logdirs") or "").split(", ")
+    given = [path for path in (groups.get("file"), groups.get("logdir"), first) if path and path.startswith("/")]
     found = [*_PATH.findall(message), *(directory["dir"] for directory in _DIRECTORY.finditer(message))]
     for path in [*given, *(path.rstrip(".") for path in found)]:
         kind, holder = _kind(path)
@@ -107,7 +111,7 @@ def place_of(message: str, groups: dict[str, str | None]) -> NamedPlace:
     position, offset = groups.get("position"), groups.get("offset")
     return NamedPlace(
         log_directory, partition, file, name, int(position) if position else None, int(offset) if offset else None,
-        groups.get("other"),
+        groups.get("other"), tuple(disks),
     )  # fmt: skip
 
 
@@ -187,6 +191,7 @@ def commands_of(found: Found) -> Iterator[tuple[list[str], str]]:
             if not set(wanted) <= values.keys() or ("file" in wanted and place.file is None):
                 continue
             argv = [word.format(**values) for word in step.command.split()]
+            argv += place.disks if step.command.endswith(" {logdirs}") else ()
             if tuple(argv) not in seen:
                 seen.add(tuple(argv))
                 yield argv, step.purpose

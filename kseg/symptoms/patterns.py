@@ -12,7 +12,7 @@ MAX_TEMPLATES, MAX_TEMPLATE_BYTES = 50_000, 1000
 _WORD = re.compile(rb"\w+", re.ASCII)
 _SAME_DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _COMMON = frozenset(b"the for in to of at is and from with while not partition offset Error segment Exception".split())
-_LOOSE = ("word", "partition", "topic", "number", "offset", "position", "file", "logdir", "other")
+_LOOSE = ("word", "partition", "topic", "number", "offset", "position", "file", "logdir", "logdirs", "other")
 """Placeholders that may have an unexpected form."""
 
 Groups = dict[str, str | None]

@@ -73,6 +73,7 @@ def _row(found: Found) -> dict[str, Any]:
             camel_case(name): name_value(each) if isinstance(each, str) else each
             for name, each in place._asdict().items()
         }
+        | {"disks": [name_value(each) for each in place.disks]}
         for place in found.places.values()
     ]
     appearance = ("count", "first_time", "last_time", "line_number", "line", "reason")

@@ -26,8 +26,9 @@ TABLES = (
 )
 """Files of this package, in the order in which the manual page shows their entries."""
 
-PLACEHOLDERS = ("{partition}", "{other}", "{logdir}", "{file}", "{positions}", "{offset}")
-"""Of commands. ``{other}``: a second partition. ``{positions}``: a range of bytes from the position of a message on."""
+PLACEHOLDERS = ("{partition}", "{other}", "{logdir}", "{logdirs}", "{file}", "{positions}", "{offset}")
+"""Of commands. ``{other}``: a second partition. ``{logdirs}``: all log directories of a message, at the command's end.
+``{positions}``: a range of bytes from the position of a message on."""
 
 
 class NextCommand(NamedTuple):
@@ -84,6 +85,7 @@ VALUES = {
     "position": (r"(?P<position>\d+)", "POSITION"),
     "file": (r"(?P<file>\S+)", "FILE"),
     "logdir": (r"(?P<logdir>/\S*)", "DIRECTORY"),
+    "logdirs": (r"(?P<logdirs>/[^,\s]*(?:, /[^,\s]*)*)", "DIRECTORY, ..."),
     "other": (r"(?P<other>/\S+?)", "DIRECTORY"),
     "leader": (r"(?P<leader>\d+)", "N"),
     "same-leader": (r"(?P=leader)", "N"),

@@ -17,6 +17,7 @@ from kseg.errors import KsegError
 from kseg.findings.table import DELETED, DOUBTFUL, EMPTIED, ERROR, KINDS, OFFLINE, RECOVERED, REFUSED, TOPIC_ID
 from kseg.node.log_directory import METADATA_PARTITION, LogDirectory, is_moved
 from kseg.node.node import Node, Nodes
+from kseg.quantities import plural
 from kseg.releases.metadata import MetadataRules, releases_that_accept
 from kseg.segment.files import (
     BOOTSTRAP,
@@ -266,10 +267,13 @@ def judge_absent(path: str, nodes: Nodes, report: Report) -> bool:
 
 class NodeCheck:
     """The checks of one node's log directories against each other. ``found``: those that were checked; ``absent``: log
-    directories that a configuration names and that could not be checked."""
+    directories that a configuration names and that are missing or empty; ``unchecked``: those whose partitions were not
+    checked."""
 
-    def __init__(self, node: Node, found: list[CheckedDirectory], absent: Collection[str] = ()) -> None:
-        self.node, self.found = node, found
+    def __init__(
+        self, node: Node, found: list[CheckedDirectory], absent: Collection[str] = (), unchecked: Collection[str] = ()
+    ) -> None:
+        self.node, self.found, self.unchecked = node, found, list(unchecked)
         self.directories = [one.directory for one in found]
         if node.server is None:
             absent = ()
@@ -519,6 +523,11 @@ def _doubts(node: NodeCheck, doubtful: list[Finding], settings: CheckSettings, r
     roots = [re.escape(root.rstrip("/")) + r"(?![\w.-])" for root in node.roots]
     if any(re.search(root, failure) for failure in report.failures for root in roots):
         yield "not everything could be read"
+    if node.unchecked:
+        yield f"the partitions in {some(node.unchecked)} were not checked: give all log directories of the node"
+    elif node.node.server is None and (more := len(node.node.registered_directories) - len(node.directories)) > 0:
+        text = f"by its metadata the node has {plural(more, 'more log directory', 'more log directories')}"
+        yield f"{text}: give all of them, or --server-properties FILE"
     if node.node.is_kraft and node.node.metadata is None:
         yield f"{METADATA_PARTITION} is not here: the only controller would begin an empty cluster"
 

@@ -10,7 +10,7 @@ import pytest
 from kseg.cli.main import main
 from kseg.findings.table import KINDS
 from kseg.symptoms.descriptions import MAX_WORDS, described
-from kseg.symptoms.matching import commands_of, symptom_of, symptoms_of_description
+from kseg.symptoms.matching import Found, commands_of, symptom_of, symptoms_of_description
 from kseg.symptoms.table import PLACEHOLDERS, SEVERITIES, SPEAKERS, SYMPTOMS, Symptom
 
 # Symptoms that a few words describe.
@@ -63,12 +63,20 @@ def test_a_partition_in_the_words_is_put_into_the_commands() -> None:
     assert ["kseg", "retain", "--explain", "/kafka-logs/orders-3"] in [argv for argv, _ in commands_of(found)]
 
 
+def test_all_disks_of_a_line_are_put_into_the_commands() -> None:
+    found = symptom_of("Shutdown broker because all log dirs in /d1, /d.2, /d3 have failed (kafka.log.LogManager)")
+    assert found is not None
+    each = Found(found[0], 1, "")
+    each.add(found[1])
+    assert [argv for argv, _ in commands_of(each)] == [["kseg", "verify", "/d1", "/d.2", "/d3"]]
+
+
 FOLDER = Path(__file__).resolve().parent.parent.parent / "kseg/symptoms"
 LINES = Path(__file__).resolve().parent.parent.parent / "testdata/symptoms/lines.tsv"
 ROWS = [row.split("\t", 2) for row in LINES.read_text("utf-8").splitlines()]
 VALUES = {
     "partition": "LOGDIR/orders-0", "logdir": "LOGDIR", "file": "LOGDIR/orders-0/0.log", "positions": "0..511",
-    "offset": "7", "other": "OTHER/orders-0",
+    "offset": "7", "other": "OTHER/orders-0", "logdirs": "LOGDIR",
 }  # fmt: skip
 
 
@@ -83,7 +91,7 @@ def test_a_real_line_leads_to_its_entry_and_place(name: str, partition: str, lin
 WRITTEN = {
     "partition": "orders-3", "topic": "orders", "number": "3", "offset": "42", "position": "9", "n": "7", "word": "abc",
     "file": "/kafka-logs/orders-3/0.log", "logdir": "/kafka-logs", "other": "/disk2/orders-3", "leader": "1",
-    "same-leader": "1", "": "...",
+    "same-leader": "1", "": "...", "logdirs": "/d1, /d2",
 }  # fmt: skip
 MESSAGES = [(symptom.name, message) for symptom in SYMPTOMS for message in symptom.messages]
 

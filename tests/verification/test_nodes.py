@@ -3,12 +3,16 @@
 import json
 import shutil
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kseg.decoders.framed import FramedRecord, framed
+from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.errors import PathError
+from kseg.formats.record_batch import build_batch
 from kseg.node.cluster_metadata import is_only_voter
 from kseg.output.findings import node_row, start_text
 from kseg.segment.survey import DEEP, QUICK
@@ -435,16 +439,51 @@ def test_a_partition_of_another_topic_is_created_anew(node: tuple[Path, Path]) -
     assert MORE_OFFSETS in names_of(start.creates)
 
 
-def test_what_is_in_a_directory_that_is_not_here_is_not_known(node: tuple[Path, Path], tmp_path: Path) -> None:
+def test_what_is_in_a_directory_that_is_not_here_is_not_known(node: tuple[Path, Path]) -> None:
     a, b = node
-    server = f"node.id=1\nlog.dirs={a},{tmp_path / 'elsewhere'}"
-    (start,) = check_node(a, server=server).report.starts
-    assert start.creates is None
-    assert (len(start.lacks), start.lacks[0].directory) == (ASSIGNED - 1, str(a))
-    assert f"; has no directory here for {ASSIGNED - 1} partitions (" in start_text(start)
     edited(a, directory_id=OTHER_ID)
-    for found in (check_node(a), check_node(a, server=server), check_node(b)):
+    for found in (check_node(a), check_node(b)):
         assert (found.report.starts[0].creates, found.report.starts[0].lacks) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("damage", "code"),
+    [
+        (lambda disk: None, None),
+        (shutil.rmtree, "bad-meta-properties"),
+        (lambda disk: edited(disk, cluster_id="another"), "node-identity-mismatch"),
+        (lambda disk: (disk / "b").mkdir(), "broker-would-not-start"),
+        (lambda disk: shutil.copytree(disk.parent / "logs" / OFFSETS, disk / OFFSETS), "broker-would-not-start"),
+    ],
+)
+def test_a_start_is_judged_by_all_disks_of_the_configuration(
+    damage: Callable[[Path], object], code: str | None, node: tuple[Path, Path]
+) -> None:
+    """Only one of them is checked, so that the node starts is never said."""
+    a, b = node
+    damage(b)
+    found = check_node(a, server=f"node.id=1\nlog.dirs={a},{b}")
+    (start,) = found.report.starts
+    assert start.directories == [str(a), str(b)]
+    assert start.starts is (None if code is None else False)
+    if code is None:
+        assert start.because == [f"the partitions in {b} were not checked: give all log directories of the node"]
+        assert (found.serious, start.sets_aside, len(names_of(start.creates))) == ([], [], ASSIGNED - 2)
+    else:
+        assert str(b) in found.one(code).message + found.one(code).file
+        assert start.because[0].startswith(found.one(code).file)
+
+
+def test_a_start_on_fewer_disks_than_are_registered_is_not_judged(node: tuple[Path, Path]) -> None:
+    change = {"brokerId": 1, "brokerEpoch": 320, "fenced": 0, "inControlledShutdown": 0, "cordonedLogDirs": None}
+    change["logDirs"] = ["pibF-sA9R7uFamv8XAeP0w", OTHER_ID]
+    record = framed(FramedRecord(17, 2, change), CLUSTER_METADATA)
+    with max((node[0] / "__cluster_metadata-0").glob("*.log")).open("ab") as file:
+        file.write(build_batch(458, 1, 2, [(None, record)]))
+    assert starts(check_node(*node)) == [True]
+    (start,) = check_node(node[0]).report.starts
+    assert start.starts is None
+    assert "1 more log directory" in start.because[0]
 
 
 def test_what_may_be_in_an_offline_directory_is_not_created(node: tuple[Path, Path], tmp_path: Path) -> None:

@@ -141,16 +141,26 @@ def test_two_processes_on_the_disks_of_a_node(kseg: Kseg, tmp_path: Path, is_sec
     assert [files(disk, kept=False) for disk in disks] == [files(disk, kept=False) for disk in alone]
 
 
+@pytest.mark.parametrize("is_apart", [False, True])
 @pytest.mark.parametrize("inside", [".", "var/lib/kafka", "mnt"])
-def test_the_disks_of_a_node_in_an_archive(kseg: Kseg, tmp_path: Path, inside: str) -> None:
-    """As they are on the file system, however deep they lie."""
-    disks = dealt(CLEAN, tmp_path / "root" / inside, 3)
+def test_the_disks_of_a_node_in_an_archive(kseg: Kseg, tmp_path: Path, inside: str, is_apart: bool) -> None:
+    """As they are on the file system, however deep they lie, or each in an archive of its own."""
+    root = tmp_path / "root"
+    disks = dealt(CLEAN, root / inside, 3)
     if inside == "mnt":  # each on a level of its own
         disks = [shutil.move(disk, disk.with_suffix(".d") / "logs" / disk.name) for disk in disks]
-    with tarfile.open(tmp_path / "node.tar", "w") as archive:
-        archive.add(tmp_path / "root", ".")
+    disks.reverse()  # the metadata log lies on the last
+    paths = [tmp_path / f"{disk.name}.tar" if is_apart else tmp_path / "node.tar" for disk in disks]
+    for path in set(paths):
+        with tarfile.open(path, "w") as archive:
+            for disk, each in zip(disks, paths, strict=True):
+                if each == path:
+                    archive.add(disk, disk.relative_to(root))
     (node,) = judged(kseg, *disks)[1]
-    found, starts = judged(kseg, tmp_path / "node.tar")
-    names = [str(Path(path).relative_to(tmp_path / "node.tar")) for path in starts[0]["logDirectories"]]
-    assert names == [str(disk.relative_to(tmp_path / "root")) for disk in disks]
+    found, starts = judged(kseg, *dict.fromkeys(paths))
+    wanted = [str(path / disk.relative_to(root)) for path, disk in zip(paths, disks, strict=True)]
+    assert sorted(starts[0]["logDirectories"]) == sorted(wanted)
     assert (found, len(starts), starts[0]["starts"]) == ([], 1, node["starts"])
+    if is_apart:
+        told = kseg("compact", "--dry-run", "--output", tmp_path / "out", *paths).err
+        assert f"{COMPACTED}: index.interval.bytes 1024, as __cluster_metadata-0 has it" in told

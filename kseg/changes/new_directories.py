@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kseg.changes.disk import Disk, is_temporary, opened, umask
 from kseg.changes.lock import HeldLock, is_locked, locked
-from kseg.changes.output_rows import CopiedRows, checkpoints_with, rows_to_extend
+from kseg.changes.output_rows import CopiedRows, Rows, checkpoints_with, rows_to_extend
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, UnsupportedError, errors_at, text_of
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.files import LOCK_NAME, bounded
@@ -124,10 +124,7 @@ class NewDirectories:
         own = rows_to_extend(self.output) | {
             name: found for name, found in rows_to_extend(self.folder).items() if found
         }
-        for name, content in checkpoints_with(own, self.rows).items():
-            path = Place(self.folder) / name
-            with self._disk.replacement(path) as temporary:
-                self._disk.write_file(temporary, content, self.folder, needs_owner=False)
+        _add_rows(self.folder, own, self.rows, self._disk)
 
     def _move_in(self, lock: HeldLock) -> None:
         """Moves everything into the existing output."""
@@ -143,6 +140,14 @@ class NewDirectories:
                 _move_out(complete, self.output, self._disk)
             except OSError as error:
                 raise StoppedHalfwayError(f"{self.output}: {text_of(error)}; repeat the command to go on") from error
+
+
+def _add_rows(directory: str, own: Rows, copied: CopiedRows, disk: Disk) -> None:
+    """Writes the checkpoints that change if ``own`` entries get those of copied partitions."""
+    for name, content in checkpoints_with(own, copied).items():
+        path = Place(directory) / name
+        with disk.replacement(path) as temporary:
+            disk.write_file(temporary, content, path if path.lexists() else directory, needs_owner=False)
 
 
 def check_local(output: str) -> None:
@@ -271,10 +276,11 @@ def _move_out(complete: str, output: str, disk: Disk) -> None:
     disk.remove_tree(complete)
 
 
-# Writes a new log directory partition by partition; the same command continues an interrupted run.
+# Writes a new log directory partition by partition, or adds the partitions to one of the node; the same command
+# continues an interrupted run.
 #
-# A record in the directory holds the request and the finished partitions; it is removed at the end. The directory must
-# be new, empty, or have a record.
+# A record in the directory holds the request and the finished partitions; it is removed at the end. A directory that is
+# not of the node must be new, empty, or have a record.
 
 RECORD = ".kseg-from-remote"
 OUTPUT_MARK = ".kseg-output"
@@ -283,11 +289,14 @@ OUTPUT_TEXT = b"Partitions made by kseg, to be moved to the log directory of a b
 
 
 class ResumableOutput:
-    """The new log directory, a local one: a partition is written to a hidden folder, which is then renamed.
+    """The log directory, a local one: a partition is written to a hidden folder, which is then renamed.
 
     ``work_directory``: the local directory in which partitions are written; ``done``: facts about each finished
-    partition, by name; ``request`` must be the same in all runs.
+    partition, by name; ``request`` must be the same in all runs. ``rows``: the entries in the checkpoints of a log
+    directory that a broker has used, None for a new one.
     """
+
+    rows: Rows | None = None
 
     def __init__(self, directory: str, work_directory: str, request: Mapping[str, Any]) -> None:
         self.directory, self.work_directory = directory, work_directory
@@ -310,12 +319,20 @@ class ResumableOutput:
             self.disk.remove_tree(staged)
             raise
 
-    def finish_partition(self, name: str, staged: str, facts: dict[str, Any]) -> None:
-        """Puts the files of a partition, which are synced, into place, and records it."""
+    def finish_partition(self, name: str, staged: str, facts: dict[str, Any], copied: CopiedRows) -> None:
+        """Puts the files of a partition, which are synced, into place, and records it. ``copied``: its entries in the
+        checkpoints, which come first: without them a broker would begin it with high watermark and log start 0."""
+        if self.rows is not None:  # the broker has to write there
+            for file in names_in(staged):
+                self.disk.copy_owner_if_allowed(Place(staged) / file, self.directory)
+            self.disk.copy_owner_if_allowed(staged, self.directory, as_directory=True)
         self.disk.sync_directory(staged)
         with self._lock:
             self.done[name] = facts
             self.write_record()
+            if self.rows is not None:
+                _add_rows(self.directory, self.rows, copied, self.disk)
+                self.rows = rows_to_extend(self.directory)
             self.disk.rename(staged, Place(self.directory) / name)
             self.disk.sync_directory(self.directory)
 
@@ -343,8 +360,9 @@ class ResumableOutput:
             )
 
     def close(self) -> None:
-        """Marks the log directory as complete, and removes the record."""
-        self.write_file(OUTPUT_MARK, OUTPUT_TEXT)
+        """Marks a new log directory as complete, and removes the record."""
+        if self.rows is None:
+            self.write_file(OUTPUT_MARK, OUTPUT_TEXT)
         self.disk.unlink(Place(self.directory) / RECORD)
         self.disk.sync_directory(self.directory)
 
@@ -363,7 +381,7 @@ class _StoreOutput(ResumableOutput):
         with tempfile.TemporaryDirectory(prefix="kseg-", dir=self.work_directory) as folder:
             yield folder
 
-    def finish_partition(self, name: str, staged: str, facts: dict[str, Any]) -> None:
+    def finish_partition(self, name: str, staged: str, facts: dict[str, Any], copied: CopiedRows) -> None:
         for file in sorted(names_in(staged)):
             self._store.upload(f"{name}/{file}", Place(staged) / file)
         with self._lock:
@@ -398,11 +416,14 @@ def resumable_store_output(
 
 
 @contextmanager
-def resumable_output(directory: str, request: Mapping[str, Any], takes_lock: bool) -> Iterator[ResumableOutput]:
+def resumable_output(
+    directory: str, request: Mapping[str, Any], takes_lock: bool, is_of_node: bool = False
+) -> Iterator[ResumableOutput]:
     """Creates the directory, or continues an interrupted run, and holds its lock.
 
-    The caller writes the last files and calls `ResumableOutput.close`. Raises KsegError if the directory has other
-    contents, StoppedHalfwayError if writing fails; the same command then continues.
+    ``is_of_node``: it is a log directory of the node, and the partitions come beside its own. The caller writes the
+    last files and calls `ResumableOutput.close`. Raises KsegError if the directory has other contents,
+    StoppedHalfwayError if writing fails; the same command then continues.
     """
     directory = resolved(directory).absolute
     output = ResumableOutput(directory, directory, request)
@@ -414,9 +435,11 @@ def resumable_output(directory: str, request: Mapping[str, Any], takes_lock: boo
             raise PathError(f"{directory}: is no directory")
         names = set(names_in(directory)) - {LOCK_NAME}
         is_begun = RECORD in names
-        if not (is_begun or all(map(is_temporary, names))):
+        if not (is_begun or is_of_node or all(map(is_temporary, names))):
             raise PathError(f"{directory}: already exists; nothing was written")
     with locked(directory, takes_lock):
+        if is_of_node:
+            output.rows = rows_to_extend(directory)
         if is_begun:
             output.load(lambda: read_file(directory / RECORD, MAX_MANIFEST_BYTES)[0])
             # A kill may have come between the record and the rename.

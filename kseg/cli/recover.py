@@ -22,6 +22,7 @@ from kseg.errors import RequestError, refuse_if
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.rows import Scratch
 from kseg.kernel.files.system import keep_freed_memory
+from kseg.node.node import is_of_one_node
 from kseg.options.declaration import given_in, refuse
 from kseg.output.changes import CarvedTable, next_steps, plan_printer, summary_row
 from kseg.output.notices import Notices, Presentation, on_one_line, put_line
@@ -126,6 +127,9 @@ def _recover_from_remote(
         "newCluster": options.new_cluster, "topicId": options.topic_id, "name": options.name,
         "resetEpochs": options.resets_epochs,
     }  # fmt: skip
+    # A log directory of another cluster would get partitions that its metadata do not assign.
+    may_be_of_node = bool(paths) and options.new_cluster is None and not is_url(output_name)
+    is_of_node = may_be_of_node and is_of_one_node(output_name, paths)
     notices = presentation.notices()
     with open_report(change.is_dry, notices.error) as sink:
         of_printer = facts | {"output": shown(output_name)}
@@ -135,18 +139,20 @@ def _recover_from_remote(
             for outcome in rebuild.plans():
                 printer.show(outcome, shown(output_name))
         else:
-            with _output(output_name, facts, change.takes_lock) as output:
+            with _output(output_name, facts, change.takes_lock, is_of_node) as output:
                 for outcome in rebuild.carry_out(output):
                     printer.show(outcome, output.directory)
-        printer.finish()
+        printer.finish(beside=paths if is_of_node else ())
     would_change = change.is_dry and bool(printer.totals.names)
     return max(printer.failures.status, int(printer.damage_remains or would_change))
 
 
-def _output(place: str, facts: dict[str, object], takes_lock: bool) -> AbstractContextManager[ResumableOutput]:
+def _output(
+    place: str, facts: dict[str, object], takes_lock: bool, is_of_node: bool
+) -> AbstractContextManager[ResumableOutput]:
     """``facts``: the options that must be equal when an interrupted run is resumed."""
     if not is_url(place):
-        return resumable_output(place, facts, takes_lock)
+        return resumable_output(place, facts, takes_lock, is_of_node)
     from kseg.stores.object_urls import UrlObjects  # and fsspec
 
     return resumable_store_output(UrlObjects(place), current_spool().directory, facts)
@@ -221,8 +227,8 @@ class RebuildPrinter:
         if not self._is_json and len(found) > _MAX_LEFT_OUT:
             self._notices.warning(f"left out: {len(found) - _MAX_LEFT_OUT} more segments; --format json lists all")
 
-    def finish(self) -> None:
-        """Prints the summary, or the remaining steps."""
+    def finish(self, beside: tuple[str, ...]) -> None:
+        """Prints the summary, or the remaining steps. ``beside``: other log directories of the output's node."""
         if self._is_json:
             self.totals.peak_bytes = self.totals.new_bytes
             outcome = Outcome(
@@ -231,7 +237,7 @@ class RebuildPrinter:
             self._sink.put_row(summary_row(self.totals, outcome, self._is_dry))
         self._sink.flush()
         if not self._is_json and not self._is_dry and self.totals.names and not self._notices.is_quiet:
-            for line in next_steps(self._facts, self._last_epoch):
+            for line in next_steps(self._facts, self._last_epoch, beside):
                 put_line(line)
 
 

@@ -25,7 +25,7 @@ from kseg.output.notices import Notices, Presentation, on_one_line
 from kseg.output.progress import Progress, progress_over
 from kseg.output.sink import MemorySink, Sink
 from kseg.output.terminal import Paint, drawn
-from kseg.quantities import in_other_unit, plural, show_span, shown_bytes, shown_time
+from kseg.quantities import in_other_unit, named_path, plural, shell_line, show_span, shown_bytes, shown_time
 from kseg.segment.files import list_segments
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores.place import Place
@@ -466,8 +466,12 @@ def recorded_json(recording: Recording, outcome: Outcome, keeps: bool, summaries
     return sink.data.decode()
 
 
-def next_steps(facts: Row, last_epoch: int) -> list[str]:
-    """Returns the text about the remaining steps."""
+def next_steps(facts: Row, last_epoch: int, beside: Sequence[str]) -> list[str]:
+    """Returns the text about the remaining steps. ``beside``: other log directories of the node of the output."""
+    if beside:
+        return ["A node does not start with a partition on two of its disks:", shell_line(
+            ["kseg", "verify", *map(named_path, dict.fromkeys([*beside, facts["output"]]))]
+        )]  # fmt: skip
     has_ids = bool(facts["newCluster"]) or facts["topicId"] is not None
     lines = ["Remaining steps, for each topic:"]
     if not has_ids:

@@ -2,17 +2,18 @@
 run."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, opened, umask
 from kseg.changes.journal import TopicPartition
 from kseg.changes.new_directories import ResumableOutput
+from kseg.changes.output_rows import copied_rows
 from kseg.changes.plan import DELETE, Pieces
 from kseg.errors import KsegError
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SNAPSHOT
@@ -27,7 +28,14 @@ from kseg.segment.files import SegmentFile, regular_and_other_names, segment_ste
 from kseg.segment.items import Batch
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import FULL, HeaderRows, open_survey
-from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs, starting_at
+from kseg.sidefiles.checkpoints import (
+    LEADER_EPOCHS,
+    OFFSET_CHECKPOINTS,
+    EpochEntry,
+    build_leader_epochs,
+    build_offset_checkpoint,
+    starting_at,
+)
 from kseg.sidefiles.text_files import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
 from kseg.stores.place import Place
 from kseg.stores.remote.keys import is_wanted
@@ -362,14 +370,19 @@ class Rebuild:
                 outcome = task.result()
                 failed |= outcome.error is not None
                 yield outcome
-        bounds = dict[TopicPartition, LogBounds]()
-        for facts in output.done.values():
-            (topic, number), built = facts["place"], facts["rebuilt"]
-            bounds[topic, number] = LogBounds(built["first_base"], facts["logStart"], built["end"])
-        for name, content in self._destination.checkpoints(bounds).items():
-            output.write_file(name, content)
+        if output.rows is None:
+            for name, content in self._checkpoints(output.done.values()).items():
+                output.write_file(name, content)
         if not failed:
             output.close()
+
+    def _checkpoints(self, done: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
+        """Returns the checkpoints of partitions with these facts."""
+        bounds = dict[TopicPartition, LogBounds]()
+        for facts in done:
+            (topic, number), built = facts["place"], facts["rebuilt"]
+            bounds[topic, number] = LogBounds(built["first_base"], facts["logStart"], built["end"])
+        return self._destination.checkpoints(bounds)
 
     def _attempt(
         self, partition: RemotePartition, work: Callable[[RemotePartition, RebuiltPartition], None], _: None = None
@@ -404,4 +417,7 @@ class Rebuild:
             builder = PartitionBuilder(selection, folder, self._options.interval_bytes, output.disk)
             outcome.rebuilt = builder.build(outcome.topic_id, self._options.resets_epochs)
             facts = {"rebuilt": asdict(outcome.rebuilt), "topicId": outcome.topic_id, "logStart": selection.log_start}
-            output.finish_partition(outcome.name, folder, {**facts, "place": outcome.topic_partition})
+            facts |= {"place": outcome.topic_partition}
+            made = dict.fromkeys(OFFSET_CHECKPOINTS, build_offset_checkpoint({})) | self._checkpoints([facts])
+            copied = copied_rows("", made, {outcome.name: outcome.name})
+            output.finish_partition(outcome.name, folder, facts, copied)

@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 
-from cli.command import Kseg, flip
+from cli.command import Kseg, files, flip
+from kseg.changes.disk import Disk
 from kseg.changes.new_directories import OUTPUT_MARK
 from kseg.recovery.remote import PartitionBuilder
-from kseg.sidefiles.checkpoints import plain_epochs
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, plain_epochs
 from kseg.stores.remote import segment as remote_segment
+from node.disks import rows_of, write_rows
 from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, damage_chunk, store_of, truth
 
 KEYS = [word for option in KEY_OPTIONS for word in ("--private-key", option)]
+RENAME = Disk.rename
 NEW_ID = "AAECAwQFBgcICQoLDA0ODw"
 
 
@@ -266,3 +269,51 @@ def test_another_topic_of_the_same_name(kseg: Kseg, tmp_path: Path) -> None:
     made = recover(kseg, store, tmp_path / "out", logs=REMOTE / "zstd" / "logs")
     assert made.of_type("rebuilt")[0]["topicId"] == old.name.removeprefix("t-roll-")
     assert len([row for row in made.of_type("left") if row["reason"].startswith("of an earlier topic")]) == 7
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_partition_comes_to_another_disk_of_the_node(
+    kseg: Kseg, tmp_path: Path, is_stopped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its entries in the checkpoints, in place of those that a lost one has left; a kill leaves no partition
+    without them."""
+    logs = Path(shutil.copytree(REMOTE / "plain" / "logs", tmp_path / "logs"))
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    properties = (logs / "meta.properties").read_text()
+    (disk / "meta.properties").write_text(properties.replace("directory.id=h", "directory.id=g"))
+    (disk / ".kafka_cleanshutdown").touch()
+    for name in OFFSET_CHECKPOINTS:
+        write_rows(disk / name, [["other", "3", "7"], ["t-del", "0", "900"]])
+    before = files(disk)
+    if is_stopped:
+
+        def stopping(self: Disk, path: str, target: str, *more: Any) -> None:
+            if target.endswith("/t-del-0"):
+                raise OSError(28, "No space left on device")
+            RENAME(self, path, target, *more)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Disk, "rename", stopping)
+            recover(kseg, store_of("plain"), disk, "--topic", "t-del", logs=logs).expect(4, "repeat the command")
+        assert not (disk / "t-del-0").exists()
+    recover(kseg, store_of("plain"), disk, "--topic", "t-del", logs=logs).expect(0)
+    for name in OFFSET_CHECKPOINTS:
+        offset = {"log-start-offset-checkpoint": "300", "cleaner-offset-checkpoint": ""}.get(name, "500")
+        assert rows_of(disk / name) == [["other", "3", "7"], *([["t-del", "0", offset]] if offset else [])]
+    after = files(disk)
+    assert {name for name in after if "/" not in name} == {name for name in before if "/" not in name}
+    assert after["meta.properties"] == before["meta.properties"]
+    shutil.rmtree(logs / "t-del-0")
+    (partition,) = [path for path in disk.iterdir() if path.is_dir()]
+    check_clean(kseg, partition)
+    recover(kseg, store_of("plain"), disk, "--topic", "t-del", logs=logs).expect(3, f"{partition}: already exists")
+
+
+def test_a_log_directory_of_another_node_gets_no_partition(kseg: Kseg, tmp_path: Path) -> None:
+    logs = Path(shutil.copytree(REMOTE / "plain" / "logs", tmp_path / "logs"))
+    other = Path(shutil.copytree(logs, tmp_path / "other"))
+    (other / "meta.properties").write_text((logs / "meta.properties").read_text().replace("node.id=1", "node.id=2"))
+    shutil.rmtree(other / "t-del-0")
+    for given in (logs, None):
+        recover(kseg, store_of("plain"), other, logs=given).expect(3, "already exists; nothing was written")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.client import Client
-from broker.nodes import KraftNode
+from broker.nodes import KRAFT, Cluster, KraftNode, Node, OldNode
 from cli.command import spawned
 from kseg.node.server_properties import read_server_properties
 from kseg.segment.survey import FULL
@@ -60,7 +60,7 @@ def node(stopped: TwoDirectories, tmp_path: Path) -> Iterator[TwoDirectories]:
         shutil.copytree(copy, path)
 
 
-def predicted(node: TwoDirectories) -> NodeStart:
+def predicted(node: Node) -> NodeStart:
     server = read_server_properties(str(node.properties))
     check = Check(server.log_dirs, CheckSettings(FULL, NOW_MS, server=server, may_fork=False), CheckReporter())
     for path in server.log_dirs:
@@ -135,3 +135,55 @@ def test_a_partition_that_came_to_another_disk_is_served(node: TwoDirectories, c
     node.start()
     assert len(client.consume(node.address, "made", 0)) == 5
     assert not (source / "made-0").exists()
+
+
+class TwoOldDirectories(OldNode):
+    """A broker of ZooKeeper with a second log directory."""
+
+    @property
+    def second(self) -> Path:
+        return self.folder / "second"
+
+    def settings(self) -> str:
+        return super().settings() + f"log.dirs={{logs}},{self.second}\n"
+
+
+def test_the_disks_of_a_broker_of_zookeeper(client: Client, tmp_path: Path) -> None:
+    """A partition that was moved by hand is served after recover of both; a disk of another broker stops the start."""
+    with TwoOldDirectories(tmp_path / "node", client) as node:
+        node.start()
+        for topic in ("made", "other"):
+            client.ask("create", node.address, topic, 1, "retention.ms=-1")
+            client.ask("produce", node.address, topic, "none", 0, 5)
+        node.crash()
+        (source,) = (logs for logs in (node.logs, node.second) if (logs / "made-0").exists())
+        target = node.second if source == node.logs else node.logs
+        shutil.move(source / "made-0", target / "made-0")
+        done = spawned("recover", node.logs, node.second)
+        assert done.returncode == 0, done.stderr
+        start = predicted(node)
+        assert (start.starts, start.creates) == (True, None)
+        node.start()
+        assert [len(client.consume(node.address, topic, 0)) for topic in ("made", "other")] == [5, 5]
+        assert (target / "made-0").exists() and not (source / "made-0").exists()
+        node.stop()
+        properties = node.second / "meta.properties"
+        properties.write_text(properties.read_text().replace("broker.id=1", "broker.id=2"))
+        assert predicted(node).starts is False
+        assert "InconsistentBrokerMetadataException" in node.start_in_vain()
+
+
+def test_a_controller_alone(client: Client, tmp_path: Path) -> None:
+    """Its directory is judged and recovered by itself, and leads the cluster again."""
+    with Cluster(tmp_path, client, KRAFT, is_dynamic=False) as cluster:
+        cluster.start()
+        client.ask("create", cluster.broker.address, "made", 1, "retention.ms=-1")
+        client.ask("produce", cluster.broker.address, "made", "none", 0, 5)
+        cluster.kill()
+        for _ in range(2):
+            start = predicted(cluster.controller)
+            assert (start.starts, start.creates, start.sets_aside) == (True, [], [])
+            done = spawned("recover", cluster.controller.logs)
+            assert done.returncode == 0, done.stderr
+        cluster.start()
+        assert len(client.consume(cluster.broker.address, "made", 0)) == 5

@@ -12,11 +12,14 @@ from kseg.export.arrow import location_columns
 from kseg.export.scanning import ReportDamage, ScanRequest, places_of_scan
 from kseg.findings.table import severity_of
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import LOG
 from kseg.node.coordinators import log_extent, topic_id_at
 from kseg.node.node import Nodes
 from kseg.quantities import shell_line
-from kseg.segment.files import parse_partition_name, segment_file
-from kseg.segment.survey import DEEP
+from kseg.segment.files import list_segments, parse_partition_name, segment_file
+from kseg.segment.survey import DEEP, QUICK
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, plain_epochs
+from kseg.sidefiles.text_files import MAX_TEXT_BYTES
 from kseg.stores.place import Place, size_of
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.recognition import is_remote_storage
@@ -66,12 +69,7 @@ def works(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tup
     def postpone(some: list[Task], _settings: CheckSettings, _report: Report) -> Iterator[CheckedPartition]:
         for task in some:
             tasks.append(task)
-            span = None
-            if settings.level == DEEP:  # commits are compared with it
-                with suppress(KsegError):  # the task reports the error
-                    if (extent := log_extent(task.directory, Scratch())) is not None:
-                        span = LogSpan(max(extent[0], task.broker.log_start_offset or 0), extent[1])
-            yield CheckedPartition(task.directory, Totals(), topic_id_at(task.directory), None, span)
+            yield CheckedPartition(task.directory, Totals(), topic_id_at(task.directory), None, _span(task, settings))
 
     nodes = Nodes(request.paths)
     for path in request.paths:
@@ -91,6 +89,23 @@ def works(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tup
     if report.directories:
         judge_nodes(nodes, settings, report)
     yield 0, FoundFindings(tuple(planned), tuple(report.unshown()))
+
+
+def _span(task: Task, settings: CheckSettings) -> LogSpan | None:
+    """Returns what the checks of the log directory need of a partition: its offsets, with which commits are compared,
+    and its first leader epoch if the log begins behind that; None if they need nothing, or the task reports an error.
+    """
+    start, first_epoch = task.broker.log_start_offset or 0, None
+    with suppress(KsegError, OSError):
+        if settings.level != QUICK:
+            base = min((file.base_offset or 0 for file in list_segments(task.directory) if file.kind == LOG), default=0)
+            epochs = plain_epochs((Place(task.directory) / LEADER_EPOCHS).head(MAX_TEXT_BYTES))
+            first_epoch = epochs[0].start_offset if epochs and epochs[0].start_offset < max(base, start) else None
+    with suppress(KsegError):
+        if settings.level == DEEP or first_epoch is not None:
+            if (extent := log_extent(task.directory, Scratch())) is not None:
+                return LogSpan(max(extent[0], start), extent[1], None, first_epoch)
+    return None
 
 
 def _directory_bytes(directory: str) -> int:

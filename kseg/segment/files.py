@@ -143,7 +143,7 @@ def is_new_partition(name: str) -> bool:
         os.fsencode(name)
     except UnicodeEncodeError:
         return False  # a lone surrogate stands for no bytes
-    is_plain = own_name(name) == name and not name.startswith(".") and "\0" not in name
+    is_plain = own_name(name) == name and not name.startswith(".") and not set(name) & {"\0", "\n"}
     return is_plain and parse_partition_name(name) is not None
 
 

@@ -165,7 +165,8 @@ def test_the_disks_of_a_broker_of_zookeeper(client: Client, tmp_path: Path) -> N
         assert (start.starts, start.creates) == (True, None)
         node.start()
         assert [len(client.consume(node.address, topic, 0)) for topic in ("made", "other")] == [5, 5]
-        assert (target / "made-0").exists() and not (source / "made-0").exists()
+        assert (target / "made-0").exists()
+        assert not (source / "made-0").exists()
         node.stop()
         properties = node.second / "meta.properties"
         properties.write_text(properties.read_text().replace("broker.id=1", "broker.id=2"))

@@ -27,7 +27,7 @@ def write(output: Path, names: list[str], request: dict[str, object] | None = No
                 (Path(folder) / "file").write_text(name)
                 if name == fail_at:
                     raise OSError(28, "No space left on device")
-                found.finish_partition(name, folder, {"name": name})
+                found.finish_partition(name, folder, {"name": name}, {})
         found.write_file("checkpoint", b"0\n0\n")
         found.close()
     return there
@@ -60,7 +60,7 @@ def test_what_is_finished_survives_a_power_cut(closes: bool, tmp_path: Path, mon
         with resumable_output(str(root), {}, takes_lock=False) as output:
             with output.partition("a-0") as folder:
                 disk.write_file(f"{folder}/0.log", b"records", folder)
-                output.finish_partition("a-0", folder, {})
+                output.finish_partition("a-0", folder, {}, {})
             if closes:
                 output.close()
         disk.cut(random.Random(seed))

@@ -71,7 +71,7 @@ KINDS: dict[str, Kind] = {
     "segments-overlap": Kind(ERROR, SALVAGE),
     "foreign-batches": Kind(ERROR, SALVAGE, DECISION),
     "gap-unexplained": Kind(ERROR, FROM_REPLICA, REPLICA),
-    "gap-truncated": Kind(ERROR, FROM_REPLICA, REPLICA),
+    "gap-truncated": Kind(INFO, FROM_REPLICA, REPLICA),
     "gap-compacted": Kind(INFO),
     "gap-control": Kind(INFO),
     "gap-aborted": Kind(INFO),

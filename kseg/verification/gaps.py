@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kseg.errors import KsegError
-from kseg.findings.table import INFO, WARNING
+from kseg.findings.table import ERROR, INFO, KINDS, WARNING
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.kernel.layout.rows import CRC_RIGHT, NULL_KEYS
@@ -315,6 +315,8 @@ class Gaps:
                 text = f"{text}; {emptied.file.name} is empty, and its indexes have entries"
             elif code == UNEXPLAINED and of_cleaner:
                 text = f"{text}; not by the cleaner: offset {reach} has no key, or that of an earlier record"
+            elif code == TRUNCATED and any(KINDS[ignored].is_cut for ignored in report.ignored):
+                severity = ERROR  # nothing else tells of the damage
             elif code == UNEXPLAINED and of_cleaner is None and gap.first < active_start:
                 severity, text = WARNING, f"{text}, lost or removed by the cleaner; the files do not show which"
             details = _details(code, gap.first, gap.last, gap.missing)

@@ -72,6 +72,15 @@ def test_more_than_ten_partitions_are_a_table_at_once(kseg: Kseg, few: Path) -> 
     assert not any(row["type"] == "partition" for row in kseg("verify", "--format", "json", few).objects)
 
 
+@pytest.mark.parametrize("ignored", [(), ("--ignore", "zero-block")])
+def test_one_cause_is_one_error(kseg: Kseg, ignored: tuple[str, ...]) -> None:
+    """The offsets that zeroed bytes have cost are no error of their own, unless nothing else tells of the zeros."""
+    damaged = TESTDATA / "damaged/findings/gap-truncated"
+    done = kseg("verify", "--format", "json", *ignored, damaged / "dplain-0").expect(1)
+    errors = [row["code"] for row in done.objects if row.get("severity") == "error"]
+    assert errors == ["gap-truncated" if ignored else "zero-block"]
+
+
 def test_batches_with_a_wrong_checksum_are_damaged_bytes(kseg: Kseg, few: Path) -> None:
     first = min((few / COMPACTED.name).glob("*.log"))
     data = bytearray(first.read_bytes())

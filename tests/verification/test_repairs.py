@@ -114,19 +114,19 @@ def test_one_command_for_many_partitions_and_no_other(logs: Path) -> None:
 
 def test_what_only_a_replica_has_says_so(logs: Path) -> None:
     repairs = Repairs()
-    finding = repairs.with_repair(found("gap-truncated", logs / "a-0"))
+    finding = repairs.with_repair(found("gap-unexplained", logs / "a-0"))
     assert (finding.repair, finding.needs, repairs.steps()) == (None, "replica", [])
 
 
 def test_a_replica_that_was_compared_fills_the_gaps_too(logs: Path) -> None:
     repairs = Repairs()
-    repairs.with_repair(found("gap-truncated", logs / "a-0"))
+    repairs.with_repair(found("gap-unexplained", logs / "a-0"))
     missing = found("replica-not-compared", logs / "a-0")._replace(details={"other": "/replica/a-0"})
     repairs.with_repair(missing)
-    repairs.with_repair(found("gap-truncated", logs / "a-1"))
+    repairs.with_repair(found("gap-unexplained", logs / "a-1"))
     (step,) = repairs.steps()
     assert step.argv == ["kseg", "recover", "--from-replica", "/replica/a-0", str(logs / "a-0")]
-    assert step.codes == ["replica-not-compared", "gap-truncated"]
+    assert step.codes == ["replica-not-compared", "gap-unexplained"]
     assert [need.path for need in repairs.needs()] == [str(logs / "a-1")]
 
 
@@ -201,9 +201,9 @@ def test_what_a_named_command_does_anyway_needs_nothing_more(logs: Path) -> None
     repairs = Repairs()
     repairs.with_repair(found("truncated-batch", logs / "a-0"))
     repairs.with_repair(found("high-watermark-beyond-end", logs / "a-0")._replace(file=str(logs / "a-0")))
-    repairs.with_repair(found("gap-truncated", logs / "a-0"))
+    repairs.with_repair(found("gap-unexplained", logs / "a-0"))
     assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")]]
-    assert [need.codes for need in repairs.needs()] == [["gap-truncated"]]
+    assert [need.codes for need in repairs.needs()] == [["gap-unexplained"]]
 
 
 def test_needs_name_the_command_that_each_code_has(logs: Path) -> None:

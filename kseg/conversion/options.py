@@ -225,7 +225,8 @@ class ConvertOptions:
         given["segment-bytes"] = self.segment_bytes
         for name, ends in (("offsets", self.offsets), ("time", self.times)):
             given[name] = None if ends is None else "{}..{}".format(*ends)
-        return f"converted ({' '.join(f'--{name} {value}' for name, value in given.items() if value is not None)})"
+        options = " ".join(f"--{name} {value}" for name, value in given.items() if value is not None)
+        return f"converted ({options})" if options else "converted"
 
 
 def codec_target(text: str) -> Target:

@@ -21,7 +21,7 @@ from kseg.errors import DamageError, KsegError, UnsupportedError, errors_at
 from kseg.formats import compression
 from kseg.formats.compressing import Target, build_batch, target_of
 from kseg.formats.compression import CODEC_NAMES, GZIP, NONE, allows, expansion_buffer
-from kseg.formats.record_batch import RecordBatchHeader, open_records, parse_header, survey_records
+from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import ALL, BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.formats.suffixes import LOG
 from kseg.kernel.files.system import lengthen
@@ -117,11 +117,13 @@ def opened(data: BytesLike, header: RecordBatchHeader, max_bytes: int) -> BytesL
     if limit != max_bytes:  # only the buffer of the latest limit is kept
         buffer = expansion_buffer(max_bytes)
         _of_thread.expansion = (max_bytes, buffer)
+    remarks: compression.Remarks = []
     try:
-        payload, start = open_records(data, header, max_bytes, buffer)
+        payload, start = open_records(data, header, max_bytes, buffer, remarks)
     except UndecodableError as error:
         raise Refused(Problem(error.problem, str(error))) from error
-    if problems := survey_records(payload, start, header)[0]:
+    problems = [problem for problem in remarks if problem[0] not in READABLE_CODES]
+    if problems := problems + survey_records(payload, start, header)[0]:
         raise Refused(Problem(*problems[0]))
     return memoryview(payload)[start:]
 
@@ -265,7 +267,10 @@ class Converter:
             return
         if is_bare or header.delete_horizon_ms is not None or self._request.batch_bytes is None:
             yield from self.flush()
-            if is_bare or self._is_kept(header.codec):
+            is_kept = self._is_kept(header.codec) and not compression.is_refused(
+                header.codec, batch.data[HEADER_BYTES:]
+            )
+            if is_bare or is_kept:
                 yield partial(checked, batch.data, header, self._request.max_batch_bytes), batch.size
             else:
                 target, self._found.has_changed = self._target(header.codec, magic), True
@@ -287,7 +292,8 @@ class Converter:
         _check_offsets(batch, next_offset)
         self._count_losses(batch)
         codec, magic = batch.header.codec, batch.magic if self._magic is None else self._magic
-        if batch.magic == magic and self._is_kept(codec) and self._request.batch_bytes is None:
+        is_kept = self._is_kept(codec) and not any(code == compression.REFUSED for code, _ in batch.remarks)
+        if batch.magic == magic and is_kept and self._request.batch_bytes is None:
             yield from self.flush()
             yield partial(bytes, batch.data), batch.size
             return

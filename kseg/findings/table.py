@@ -59,6 +59,7 @@ KINDS: dict[str, Kind] = {
     "offset-out-of-range": Kind(ERROR, DROP_UNDECODABLE, DECISION),
     "cut-message-set": Kind(ERROR, DROP_UNDECODABLE, DECISION),
     "compressed-twice": Kind(ERROR, "kseg convert --to v2 --in-place"),
+    "refused-compression": Kind(ERROR, "kseg convert --in-place"),
     "bytes-behind-records": Kind(WARNING, needs=DECISION),
     "inner-crc-mismatch": Kind(ERROR, DROP_UNDECODABLE, DECISION),
     "max-timestamp-mismatch": Kind(WARNING, needs=DECISION),

@@ -17,10 +17,11 @@
 
 Streams are accepted exactly if Kafka 4.3.1's own reader accepts them (`org.apache.kafka.common.compress`, and below it
 `java.util.zip.GZIPInputStream`, `SnappyInputStream` of snappy-java, `Lz4BlockInputStream`, zstd-jni). A batch reported
-as undecodable is therefore unreadable for every Java consumer, and vice versa. Known exceptions, none of them written
-by producers: zstd-jni reads frames older than zstd 0.8; libzstd versions decode a broken Huffman stream differently if
-the frame has no checksum; `Lz4BlockInputStream` takes an empty stored block for the end mark; `GZIPInputStream` may
-look for another member in fewer than 19 bytes if a member ends near the end of its buffer.
+as undecodable is therefore unreadable for every Java consumer, and vice versa. Some lz4 frames that Kafka refuses are
+whole: with linked blocks, or a wrong header checksum. They are read, and reported as REFUSED. Known exceptions, none of
+them written by producers: zstd-jni reads frames older than zstd 0.8; libzstd versions decode a broken Huffman stream
+differently if the frame has no checksum; `Lz4BlockInputStream` takes an empty stored block for the end mark;
+`GZIPInputStream` may look for another member in fewer than 19 bytes if a member ends near the end of its buffer.
 
 A claimed size is checked against the largest possible expansion of the input and against the ceiling before memory is
 allocated for it. Codec libraries are imported on first use.
@@ -53,7 +54,10 @@ _UINT32_LE = struct.Struct("<I").unpack_from
 _TWO_UINT32_LE = struct.Struct("<II").unpack_from
 
 Remarks = list[tuple[str, str]]
-"""Ignored bytes, as (problem code, sentence)."""
+"""Ignored bytes and refused forms, as (problem code, sentence)."""
+
+REFUSED = "refused-compression"
+"""The problem of a whole stream in a form that Kafka's readers refuse."""
 
 
 class DecompressionError(UndecodableError):
@@ -80,7 +84,7 @@ def reason(error: BaseException) -> str:
 class DecompressedBytes:
     """The decompressed bytes, `found`. `size` is their number; exceeding `ceiling` raises DecompressionError.
 
-    Ignored trailing bytes are reported in `remarks`, if given.
+    Ignored trailing bytes and refused forms are reported in `remarks`, if given.
     """
 
     def __init__(self, ceiling: int, remarks: Remarks | None = None):
@@ -112,9 +116,13 @@ class DecompressedBytes:
 
     def refuse_rest(self, message: str) -> None:
         """Reports that the rest is not part of the stream. Raises DecompressionError if there are no `remarks`."""
+        self.refuse(message, "undecodable-records")
+
+    def refuse(self, message: str, problem: str = REFUSED) -> None:
+        """Reports a problem at which Kafka's readers stop. Raises DecompressionError if there are no `remarks`."""
         if self._remarks is None:
             raise undecodable_error(message)
-        self._remarks.append(("undecodable-records", message))
+        self._remarks.append((problem, message))
 
 
 def decompress(codec: int, payload: BytesLike, magic: int, ceiling: int, remarks: Remarks | None = None) -> BytesLike:
@@ -125,8 +133,8 @@ def decompress(codec: int, payload: BytesLike, magic: int, ceiling: int, remarks
     `bytearray` of at most `ceiling` bytes. Memory is limited to the ceiling and one block, whatever size is claimed.
 
     With `remarks`, trailing bytes after the stream are reported there: ``"bytes-behind-records"`` if Kafka's readers
-    ignore them, ``"undecodable-records"`` if these fail after reading all records. Without `remarks`, the latter is an
-    error.
+    ignore them, ``"undecodable-records"`` if these fail after reading all records; and a form of a whole stream that
+    Kafka's readers refuse (REFUSED). Without `remarks`, the latter two are errors.
 
     Raises DecompressionError.
     """
@@ -158,8 +166,16 @@ def check_beginning(codec: int, payload: BytesLike, ceiling: int) -> None:
         gzip_body(view, 0)
     elif codec == SNAPPY and not is_xerial(view):
         _unsnappy_block(view, DecompressedBytes(ceiling))
-    elif codec == LZ4:
-        _lz4_descriptor(view, verify_header=True)
+    elif codec == LZ4 and (refusal := _lz4_descriptor(view, verify_header=True)[3]):
+        raise undecodable_error(refusal)
+
+
+def is_refused(codec: int, payload: BytesLike) -> bool:
+    """Whether the compressed area of a v2 batch begins in a form that is REFUSED."""
+    try:
+        return codec == LZ4 and bool(_lz4_descriptor(memoryview(payload), verify_header=True)[3])
+    except DecompressionError:
+        return False
 
 
 def _check_codec(codec: int, magic: int) -> None:
@@ -329,7 +345,7 @@ LZ4_MAGIC = b"\x04\x22\x4d\x18"
 LZ4_EXPANSION = 255
 _LZ4_LARGEST_BLOCK = 4 << 20
 _LZ4_STEP = 1 << 20
-_CONTENT_CHECKSUM, CONTENT_SIZE, _LZ4_BLOCK_CHECKSUM = 0x04, 0x08, 0x10
+_CONTENT_CHECKSUM, CONTENT_SIZE, _LZ4_BLOCK_CHECKSUM, _LZ4_INDEPENDENT_BLOCKS = 0x04, 0x08, 0x10, 0x20
 
 
 def _unlz4(view: memoryview, out: DecompressedBytes, verify_header: bool) -> None:
@@ -340,7 +356,7 @@ def _unlz4(view: memoryview, out: DecompressedBytes, verify_header: bool) -> Non
     """
     from lz4 import frame
 
-    flags, block_descriptor, position = _lz4_descriptor(view, verify_header)
+    flags, block_descriptor, position, refusal = _lz4_descriptor(view, verify_header)
     context = frame.create_decompression_context()
     ended = False
     try:
@@ -359,11 +375,14 @@ def _unlz4(view: memoryview, out: DecompressedBytes, verify_header: bool) -> Non
         position += 4
     if position > len(view):
         raise undecodable_error("lz4: stream ends before its checksum")
+    if refusal:
+        out.refuse(refusal)
     out.leave(len(view) - position)
 
 
-def _lz4_descriptor(view: memoryview, verify_header: bool) -> tuple[int, int, int]:
-    """Returns FLG, BD and the position of the first block (Lz4BlockInputStream.readHeader)."""
+def _lz4_descriptor(view: memoryview, verify_header: bool) -> tuple[int, int, int, str]:
+    """Returns FLG, BD, the position of the first block, and why Kafka refuses a frame that is readable, else ""
+    (Lz4BlockInputStream.readHeader)."""
     if len(view) < 7:
         raise undecodable_error("lz4: stream ends in its header")
     if bytes(view[:4]) != LZ4_MAGIC:
@@ -371,8 +390,7 @@ def _lz4_descriptor(view: memoryview, verify_header: bool) -> tuple[int, int, in
     flags, block_descriptor = view[4], view[5]
     if flags & 0xC0 != 0x40 or flags & 0x03:
         raise undecodable_error(f"lz4: frame flags 0x{flags:02x}")
-    if not flags & 0x20:
-        raise undecodable_error("lz4: blocks that depend on each other")
+    refusal = "" if flags & _LZ4_INDEPENDENT_BLOCKS else "lz4: blocks that depend on each other"
     if block_descriptor & 0x8F or block_descriptor < 0x40:
         raise undecodable_error(f"lz4: block descriptor 0x{block_descriptor:02x}")
     checksum_position = 14 if flags & CONTENT_SIZE else 6
@@ -385,17 +403,18 @@ def _lz4_descriptor(view: memoryview, verify_header: bool) -> tuple[int, int, in
         try:
             frame.get_frame_info(bytes(view[: checksum_position + 1]))
         except RuntimeError:
-            raise undecodable_error("lz4: header checksum mismatch") from None
-    return flags, block_descriptor, checksum_position + 1
+            refusal = "lz4: header checksum mismatch"
+    return flags, block_descriptor, checksum_position + 1, refusal
 
 
-_HEADER_CHECKSUMS = bytes.fromhex("82fb5173 ad843372")
+_HEADER_CHECKSUMS = bytes.fromhex("82fb5173 ad843372 c07796df c02b6881")
 """The HC byte of a header without content size and checksum: without checksums of blocks for each of the four largest
-sizes of a block, then with them."""
+sizes of a block, then with them; both for independent blocks, then for linked ones."""
 
 
 def _lz4_header(flags: int, block_descriptor: int) -> bytes:
-    checksum = _HEADER_CHECKSUMS[4 * bool(flags & _LZ4_BLOCK_CHECKSUM) + (block_descriptor >> 4) - 4]
+    kind = bool(flags & _LZ4_BLOCK_CHECKSUM) + 2 * (not flags & _LZ4_INDEPENDENT_BLOCKS)
+    checksum = _HEADER_CHECKSUMS[4 * kind + (block_descriptor >> 4) - 4]
     return LZ4_MAGIC + bytes((flags, block_descriptor, checksum))
 
 

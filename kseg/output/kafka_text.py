@@ -10,7 +10,7 @@ import re
 from contextlib import suppress
 
 from kseg.formats import java_text
-from kseg.formats.message_set import COMPRESSED_TWICE, MIN_SIZE
+from kseg.formats.message_set import MIN_SIZE
 from kseg.formats.rows import Rows, UndecodableError, int64s
 from kseg.formats.suffixes import CHECKPOINT
 from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
@@ -21,7 +21,7 @@ from kseg.kernel.scan.frames import SHORT_TAIL_BYTES
 from kseg.output.notices import on_one_line
 from kseg.output.printer import RenderingPrinter
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import Batch, Damage, Message, Message07, Record, Spans, all_rows
+from kseg.segment.items import REFUSED_CODES, Batch, Damage, Message, Message07, Record, Spans, all_rows
 
 
 class KafkaTextPrinter(RenderingPrinter):
@@ -65,16 +65,17 @@ class KafkaTextPrinter(RenderingPrinter):
         renderer.flags = flags
         if not self.style.deep:
             return
-        is_compressed_twice = False
+        is_refused = False
         try:
             found = batch.rows_before_fault()
             if isinstance(batch, Message):  # if its contents are not printed, sizes are the claimed ones
                 found = batch.rows_before_fault(AS_DUMPED if self.style.contents else SIZES_ONLY)
             for rows in found:
-                if not is_compressed_twice and any(code == COMPRESSED_TWICE for code, _ in batch.remarks):
-                    is_compressed_twice = True  # kafka-dump-log stops before these rows
+                code = next((code for code, _ in batch.remarks if code in REFUSED_CODES), None)
+                if code is not None and not is_refused:
+                    is_refused = True  # kafka-dump-log stops before these rows
                     self.errors += 1
-                    self._put_damage(COMPRESSED_TWICE, batch.position, batch.size)
+                    self._put_damage(code, batch.position, batch.size)
                 self.errors += rows.misfits > 0
                 for first, stop in spans(rows):
                     self._print_rows(batch, rows, first, stop)

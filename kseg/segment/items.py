@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
-from kseg.formats import message_set, record_batch, v07
+from kseg.formats import compression, message_set, record_batch, v07
 from kseg.formats.compression import Remarks, codec_name
 from kseg.formats.rows import BytesLike, Rows, Scratch, UndecodableError
 from kseg.kernel.codecs.expand import ExpansionBuffer
@@ -25,15 +25,19 @@ DAMAGE_CODES = frozenset(
 PROBLEM_CODES = frozenset(
     (
         "crc-mismatch bad-magic undecodable-records decompression-limit count-mismatch offsets-not-rising "
-        "offset-out-of-range cut-message-set compressed-twice bytes-behind-records inner-crc-mismatch"
+        "offset-out-of-range cut-message-set compressed-twice refused-compression bytes-behind-records "
+        "inner-crc-mismatch"
     ).split()
 )
 
 HARMLESS_CODES = {"bytes-behind-records"}
 """Problems of a batch that do not affect its records."""
 
-READABLE_CODES = HARMLESS_CODES | {"compressed-twice"}
-"""Problems of a batch of which kseg reads all records, though Kafka may not."""
+REFUSED_CODES = {message_set.COMPRESSED_TWICE, compression.REFUSED}
+"""Problems of a batch at which Kafka's readers stop, though kseg reads all records."""
+
+READABLE_CODES = HARMLESS_CODES | REFUSED_CODES
+"""Problems of a batch of which kseg reads all records."""
 
 TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
 

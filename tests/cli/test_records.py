@@ -48,7 +48,6 @@ CODECS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
 STREAMS = {
     "gzip without a trailer": (GZIP, gzip.compress(AREA)[:-8], COUNT),
     "lz4 without its end mark": (LZ4, small_lz4(AREA)[:-4], COUNT),
-    "lz4 with linked blocks": (LZ4, lz4_frame(AREA, block_linked=True, block_size=4), COUNT),
     "snappy, last block cut": (SNAPPY, chunks(AREA)[:-600], 95),
     "zstd, wrong checksum": (ZSTD, zstd_frame(AREA, write_checksum=True)[:-1] + b"?", COUNT),
 }
@@ -177,6 +176,40 @@ def test_a_set_compressed_twice_is_read_and_converted(kseg: Kseg, tmp_path: Path
     assert kseg("verify", "--level", "deep", directory).status == 0
     converted = broken_lines(kseg("dump", "--print-data-log", "--format", "json", directory).out)
     assert [(row["offset"], row["key"]) for row in converted] == [(i, f"k{i}") for i in range(4)]
+
+
+REFUSED_FRAMES: dict[str, Callable[[bytes], bytes]] = {
+    "linked blocks": lambda data: lz4_frame(data, block_linked=True, block_size=4),
+    "header checksum": lambda data: small_lz4(data)[:6] + b"\x1a" + small_lz4(data)[7:],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_FRAMES)
+@pytest.mark.parametrize("magic", [1, 2])
+def test_an_lz4_frame_that_kafka_refuses_is_read_and_packed_anew(
+    kseg: Kseg, tmp_path: Path, magic: int, name: str
+) -> None:
+    area = AREA if magic == 2 else b"".join(message(i, 1, b"k", value) for i, value in enumerate(VALUES))
+    stream = REFUSED_FRAMES[name](area)
+    refused, gzipped = v2(stream, LZ4), v2(gzip.compress(area), GZIP, COUNT)
+    if magic == 1:
+        refused = message(COUNT - 1, 1, None, stream, attributes=LZ4)
+        gzipped = message(2 * COUNT - 1, 1, None, gzip.compress(area), attributes=GZIP)
+    directory = write(tmp_path, refused + gzipped)
+    dumped = kseg("dump", "--print-data-log", directory).expect(1)
+    assert f"damage: refused-compression position: 0 length: {len(refused)}".encode() in dumped.out
+    rows = broken_lines(kseg("dump", "--print-data-log", "--format", "json", directory).expect(1).out)
+    assert (len(rows), {"proven" in row for row in rows}) == (2 * COUNT, {False})
+    kseg("recover", "--mode", "salvage", "--drop-undecodable", directory).expect(0)
+    found = kseg("verify", "--level", "deep", "--format", "json", directory)
+    (command,) = json.loads(found.out.splitlines()[-1])["next"]
+    kseg(*command[1:]).expect(0)
+    kseg("verify", "--level", "deep", directory).expect(0)
+    packed = broken_lines(kseg("dump", "--print-data-log", "--format", "json", directory).out)
+    assert [row | {"position": 0} for row in packed] == [row | {"position": 0} for row in rows]
+    log = (directory / f"{0:020d}.log").read_bytes()
+    assert log.endswith(gzipped), "the codecs of other batches stay"
+    assert log[16 + (1 if magic == 1 else 6)] & 7 == LZ4
 
 
 @pytest.mark.parametrize("level", ["quick", "full", "deep"])

@@ -30,7 +30,12 @@ JOURNAL_BYTES = 4 * BLOCK_BYTES
 def record_bytes(plan: Plan) -> int:
     """Returns the largest space that folders, manifest and journal of a change take, and the ends of its new files."""
     files = sum(step.makes or step.action in (TRUNCATE, EXTEND) for step in plan.steps)
-    return (10 + files) * BLOCK_BYTES + 1000 * len(plan.steps)
+    return record_bytes_of(files, len(plan.steps))
+
+
+def record_bytes_of(files: int, steps: int) -> int:
+    """Like `record_bytes`, of a plan with so many new files and steps."""
+    return (10 + files) * BLOCK_BYTES + 1000 * steps
 
 
 @dataclass(frozen=True, slots=True)

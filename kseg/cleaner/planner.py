@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
+from typing import NamedTuple
 
 from kseg.changes.apply import MARGIN_BYTES, free_bytes
 from kseg.changes.driver.command import ChangeOptions, Planner, Progress, Reporter
+from kseg.changes.full_disk import BLOCK_BYTES, record_bytes_of
 from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, topic_partition_of
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import Staging, staging
@@ -50,7 +52,7 @@ from kseg.node.log_directory import METADATA_PARTITION, BrokerState
 from kseg.node.node import DEFAULT, POLICY, SERVER, Policy
 from kseg.node.server_properties import DEFAULTS
 from kseg.node.topics import MOVED, Topics, warn_left_alone
-from kseg.quantities import plural, shown_bytes
+from kseg.quantities import plural, shell_line, shown_bytes
 from kseg.releases.release import RANGE_END, CleanerRules
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import own_partitions, segment_stem
@@ -68,16 +70,28 @@ _LEGACY_GROWTH, _GROWTH = 3, 1.25
 """A v0 message of 26 bytes becomes a v2 batch of 68 bytes or more; delete horizons lengthen record timestamps."""
 
 
+_FILES = 4
+"""Number of files of a new segment, at most."""
+
+
+def margin_of(files: int, steps: int) -> int:
+    """Returns the space for the record of a change with so many new files and steps, and for the ends and folders of
+    the files before it begins."""
+    return max(MARGIN_BYTES, record_bytes_of(files, steps) + (files + 2) * BLOCK_BYTES)
+
+
 class SpaceTaken:
     """Tracks the disk space used beyond the partition's own.
 
     ``frees_each``: the old files of a group are removed before the next group is written. ``peak``: the largest use, in
-    bytes; ``replaced``: bytes of the old files that have been replaced.
+    bytes; ``replaced``: bytes of the old files that have been replaced. ``margin``: for the record of the largest
+    change, and block ends.
     """
 
     def __init__(self, frees_each: bool) -> None:
         self._frees_each = frees_each
-        self._now = self.peak = self.replaced = 0
+        self._now = self.peak = self.replaced = self._files = self._steps = 0
+        self.margin = MARGIN_BYTES
 
     def add(self, group: CleanedGroup) -> None:
         """Adds the new files of a group; those of an identical copy are removed again at once."""
@@ -87,8 +101,17 @@ class SpaceTaken:
             self._now += size
             before = sum(map(file_bytes, group.sources))
             self.replaced += before
+            files = len(group.segment.sizes)
+            self._files = files + (0 if self._frees_each else self._files)
+            steps = 2 * files + sum(len(source.sizes) for source in group.sources)
+            self._steps = steps + (0 if self._frees_each else self._steps)
+            self.margin = max(self.margin, margin_of(self._files, self._steps))
             if self._frees_each:
                 self._now -= before
+
+    @property
+    def needed(self) -> "Needed":
+        return Needed(self.peak, self.replaced, self.margin)
 
     def subtract(self, segments: Iterable[CleanerSegment]) -> None:
         """Subtracts the new files of an earlier round, which a later round has replaced."""
@@ -100,13 +123,15 @@ def file_bytes(segment: CleanerSegment) -> int:
     return sum(segment.sizes.values())
 
 
-def bound(segments: Sequence[CleanerSegment], end: int, settings: CleanerSettings, frees_each: bool) -> tuple[int, int]:
-    """Returns upper bounds in bytes without reading records, for new files next to the old ones, and for old files kept
-    elsewhere: all records survive and grow by the maximum.
+def bound(segments: Sequence[CleanerSegment], end: int, settings: CleanerSettings, frees_each: bool) -> "Needed":
+    """Returns upper bounds without reading records: all records survive and grow by the maximum.
 
     ``end``: the end of the dirty range; ``frees_each``: see `SpaceTaken`.
     """
-    sizes = [sum(map(file_bytes, group)) for group in group_segments(segments, end, settings)]
+    groups = group_segments(segments, end, settings)
+    sizes = [sum(map(file_bytes, group)) for group in groups]
+    counts = [2 * _FILES + sum(len(segment.sizes) for segment in group) for group in groups]
+    steps, count = (max(counts, default=0), 1) if frees_each else (sum(counts), len(groups))
     total, largest = sum(sizes), max(sizes, default=0)
     here = largest if frees_each else total
     if settings.until_clean and not frees_each:
@@ -117,7 +142,20 @@ def bound(segments: Sequence[CleanerSegment], end: int, settings: CleanerSetting
             head = stream.read(ENTRY_MAGIC + 1)
         if grows := len(head) > ENTRY_MAGIC and head[ENTRY_MAGIC] < MAGIC_V2:
             break
-    return round(here * (_LEGACY_GROWTH if grows else _GROWTH)), total
+    here = round(here * (_LEGACY_GROWTH if grows else _GROWTH))
+    return Needed(here, total, margin_of(count * _FILES, steps))
+
+
+class Needed(NamedTuple):
+    """The bytes of new files ``here``, and of old ones that are kept ``elsewhere``; ``margin``: as in `SpaceTaken`."""
+
+    here: int
+    elsewhere: int
+    margin: int
+
+    def with_more(self, here: int, elsewhere: int) -> "Needed":
+        """Returns the need with files of later rounds that a pass has not counted."""
+        return self._replace(here=round(self.here + here * _GROWTH), elsewhere=self.elsewhere + elsewhere)
 
 
 _WARNING_SHARE = 4
@@ -133,16 +171,18 @@ class SpaceCheck:
         self._directory, self._reporter = directory, reporter
         self._output = change.output
         self._keeps, keeping = change.keeping.keeps, change.keeping
+        self._arguments = change.arguments
         self._kept_in = keeping.place() if keeping.is_on_another_disk_than(directory) else None
         self.commits_each = self._output is None and (not self._keeps or self._kept_in is not None)
 
-    def has_space(self, here: int, elsewhere: int, is_counted: bool) -> bool:
-        """Whether the space is enough for so many bytes of new files here, and of old ones elsewhere. ``is_counted``:
-        they were computed by a pass over the log. Raises KsegError if they were, and the space is not enough."""
-        free = free_bytes(self._output or self._directory)
-        lack = self.lack(here, elsewhere, free)
-        if lack and is_counted:
-            raise KsegError(f"{self._directory}: {lack}; nothing was changed")
+    def has_space(self, needed: Needed, each: Needed | None = None) -> bool:
+        """Whether the space is enough. ``each``: the need if each new segment is committed by itself, None unless a
+        pass over the log has counted both. Raises KsegError if it has, and the space is not enough."""
+        free, here = free_bytes(self._output or self._directory), needed.here
+        lack, is_counted = self.lack(needed, free), each is not None
+        if lack and each is not None:
+            fits_each = each.here + each.margin <= free
+            raise self._refusal(f"{self._directory}: {lack}; nothing was changed", fits_each)
         if lack:
             self._reporter.warning(f"{self._directory}: {lack}: the surviving records are counted first")
             return False
@@ -153,19 +193,29 @@ class SpaceCheck:
             self._reporter.detail(line)
         return True
 
-    def lack(self, here: int, elsewhere: int, free: int) -> str:
+    def lack(self, needed: Needed, free: int) -> str:
         """Returns why the space is not enough, "" if it is."""
-        if here + MARGIN_BYTES > free:
-            each = ""
-            if not self.commits_each and self._output is None:
-                each = "; with --no-quarantine, or --quarantine on another disk, disk space for one segment is enough"
-            lack = f"{here + MARGIN_BYTES - free} bytes have to be freed first"
-            return f"new files may take {here} bytes, {free} bytes are free: {lack}{each}"
+        here, elsewhere, margin = needed
+        if here + margin > free:
+            lack = f"{here + margin - free} bytes have to be freed first"
+            return f"new files may take {here} bytes, {free} bytes are free: {lack}"
         if self._kept_in is not None and self._keeps:
             free = free_bytes(self._kept_in)
-            if elsewhere + MARGIN_BYTES > free:
+            if elsewhere + margin > free:
                 return f"{elsewhere} bytes of old files are to be kept in {self._kept_in}, where {free} bytes are free"
         return ""
+
+    def _refusal(self, text: str, fits_each: bool) -> KsegError:
+        """Returns the error with what helps. ``fits_each``: whether there is space for one new segment at a time."""
+        if self._output is not None:
+            return KsegError(text)
+        if fits_each and not self.commits_each:
+            text += "; with --quarantine on another disk, or without kept bytes, space for one segment is enough"
+            if self._arguments is not None:
+                return KsegError.with_command(f"{text}:", shell_line(["kseg", *self._arguments, "--no-quarantine"]))
+            return KsegError(text)
+        frees = "kseg retain --no-quarantine and kseg undo --purge free space and need none"
+        return KsegError(f"{text}; {frees}, and --output DIR on another disk needs no space here")
 
 
 # The compaction of a partition.
@@ -215,15 +265,15 @@ class Compactor:
         staging: Staging | None,
         commits_each: bool = False,
         watcher: Progress | None = None,
-        has_space: Callable[[int, int, bool], bool] = lambda *_: True,
+        has_space: Callable[[Needed, Needed | None], bool] = lambda *_: True,
         rounds: RoundMaker = Round,
         writes_ahead: bool = False,
     ) -> None:
         """Prepares a compaction. ``known``: the offsets of the partition's checkpoints.
 
-        ``has_space`` is called before the first write, with an estimate of the disk space. If it returns False, the
-        space is computed by a pass without writing, and it is called again. It may raise KsegError. ``rounds`` makes
-        the rounds. ``writes_ahead``: the rounds write all new segments before the first is committed.
+        ``has_space`` (`SpaceCheck`) is called before the first write, with an estimate of the disk space. If it returns
+        False, the space is computed by a pass without writing, and it is called again. ``rounds`` makes the rounds.
+        ``writes_ahead``: the rounds write all new segments before the first is committed.
         """
         self._watcher, self._has_space = watcher, has_space
         self._rounds, self._frees_each = rounds, commits_each and not writes_ahead
@@ -290,20 +340,22 @@ class Compactor:
     def _check_space(self, found: CleanableRange, producers: Producers) -> None:
         settings, frees_each = self._settings, self._frees_each
         covered = segments_between(self._segments, 0, found.end)
-        if self._has_space(*bound(covered, found.end, settings, frees_each), False):
+        if self._has_space(bound(covered, found.end, settings, frees_each), None):
             return
         # Counts the need by a pass without writing.
         one = self._rounds(self._segments, found, producers, settings, None, self._watcher)
-        taken, largest = SpaceTaken(frees_each), 0
+        taken, by_segment, largest = SpaceTaken(frees_each), SpaceTaken(True), 0
         for group in one.groups():
             taken.add(group)
+            by_segment.add(group)
             largest = max(largest, file_bytes(group.segment))
-        here, elsewhere = taken.peak, taken.replaced
+        needed, each = taken.needed, by_segment.needed
         if settings.until_clean and not one.is_whole:
             rest = [file_bytes(segment) for segment in segments_between(self._segments, one.end, found.end)]
             more = max(rest) if frees_each else sum(rest) + max(largest, *rest)
-            here, elsewhere = round(here + more * _GROWTH), elsewhere + sum(rest)
-        self._has_space(here, elsewhere, True)
+            needed = needed.with_more(more, sum(rest))
+            each = each.with_more(max(rest), sum(rest))
+        self._has_space(needed, each)
 
     def _survey(self, found: CleanableRange, producers: Producers) -> None:
         """Finds the ends of the later rounds: a range stays dirty, unchanged, until its own round."""
@@ -577,8 +629,7 @@ class CompactionPlanner(Planner):
         if partition is not None and compactor.result.end is not None:
             self._ends[partition] = compactor.result.end
         if is_dry and compactor.result.rounds:
-            peak, replaced = compactor.result.taken.peak, compactor.result.taken.replaced
-            if lack := space.lack(peak, replaced, free_bytes(directory)):
+            if lack := space.lack(compactor.result.taken.needed, free_bytes(directory)):
                 self.reporter.warning(f"{directory}: it would be refused: {lack}")
         self._report(compactor.result, time.monotonic() - began)
 

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -64,18 +66,38 @@ def test_too_little_space_is_refused_before_anything_is_written(
 ) -> None:
     partition = SPACE_ABORTED.copy(tmp_path)
     dry = kseg("compact", "-n", "--format", "json", *SPACE_ABORTED.options_with(*options), partition)
-    needed, before = dry.of_type("compaction")[0]["peakBytes"] + (64 << 10), everything(tmp_path)
+    taken, before = dry.of_type("compaction")[0]["peakBytes"], everything(tmp_path)
+    monkeypatch.setattr(FREE, lambda _place: 0)
+    done = kseg("compact", *SPACE_ABORTED.options_with(*options), partition).expect(3)
+    needed = int(re.findall(r"0 bytes are free: (\d+) bytes have to be freed first", done.err)[-1])
+    assert needed >= taken + (64 << 10)
     monkeypatch.setattr(FREE, lambda _place: needed - 1)
     done = kseg("compact", *SPACE_ABORTED.options_with(*options), partition)
-    told = (
-        f"new files may take {needed - (64 << 10)} bytes, {needed - 1} bytes are free: 1 bytes have to be freed first"
-    )
+    told = f"new files may take {taken} bytes, {needed - 1} bytes are free: 1 bytes have to be freed first"
     done.expect(3, told, "nothing was changed")
-    assert ("--no-quarantine, or" in done.err) == (not options)
+    assert ("--output DIR on another disk needs no space here" in done.err) == bool(options)
     assert everything(tmp_path) == before
     assert "it would be refused" in kseg("compact", "-n", *SPACE_ABORTED.options_with(*options), partition).err
     monkeypatch.setattr(FREE, lambda _place: needed)
     assert kseg("compact", *SPACE_ABORTED.options_with(*options), partition).status == 0
+    assert records(partition) == records(SPACE_ABORTED.after)
+
+
+def test_the_command_that_needs_space_for_one_segment_is_named_if_that_is_there(
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = SPACE_ABORTED.copy(tmp_path)
+    words = [str(word) for word in ("compact", *SPACE_ABORTED.options_with(*SMALL), partition)]
+    [all_files] = kseg(*words, "-n", "--format", "json").of_type("compaction")
+    [one_file] = kseg(*words, "-n", "--no-quarantine", "--format", "json").of_type("compaction")
+    assert one_file["peakBytes"] < all_files["peakBytes"]
+    before = everything(tmp_path)
+    monkeypatch.setattr(FREE, lambda _place: one_file["peakBytes"] + (96 << 10))
+    told = kseg(*words).expect(3, "nothing was changed").err
+    (command,) = (line.strip() for line in told.splitlines() if line.startswith("    kseg "))
+    assert command == shlex.join(["kseg", *words, "--no-quarantine"])
+    assert everything(tmp_path) == before
+    kseg(*shlex.split(command)[1:]).expect(0)
     assert records(partition) == records(SPACE_ABORTED.after)
 
 

@@ -37,10 +37,23 @@ def _give_away(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     patch.setattr(log_directory, "owner_of", lambda _: (os.getuid() + 1, os.getgid() + 1))
 
 
+def with_free_bytes(found: os.statvfs_result, free: int) -> os.statvfs_result:
+    """The status of a file system with so many bytes left."""
+    values = list(found)
+    values[1], values[3], values[4] = 1, free, free  # bytes a block, and free blocks
+    return os.statvfs_result(values)
+
+
+def _fill(patch: pytest.MonkeyPatch, _folder: Path) -> None:
+    status = os.statvfs
+    patch.setattr(os, "statvfs", lambda path: with_free_bytes(status(path), 4096))
+
+
 CONDITIONS: dict[str, Callable[[pytest.MonkeyPatch, Path], None]] = {
     "file-shrinks": _shrink,
     "disk-fails": _fail_disk,
     "of-another-owner": _give_away,
+    "disk-is-full": _fill,
     "segments-are-small": lambda patch, _: patch.setattr(partition, "MAX_SEGMENT_BYTES", 1000),
     "few-are-followed": lambda patch, _: patch.setattr(producer_state, "MAX_PRODUCERS", 16),
 }

@@ -141,6 +141,7 @@ KINDS: dict[str, Kind] = {
     # The log directory and its own files
     "broker-would-not-start": Kind(ERROR, needs=DECISION, is_refused=True, start=REFUSED),
     "unreadable-checkpoint": Kind(ERROR, RECOVER, start=OFFLINE),
+    "disk-full": Kind(ERROR, needs=DECISION, start=OFFLINE),
     "bad-meta-properties": Kind(ERROR, needs=BROKER, start=OFFLINE),
     "node-identity-mismatch": Kind(ERROR, needs=DECISION, start=REFUSED),
     "directory-id-mismatch": Kind(ERROR, needs=DECISION),

@@ -79,6 +79,7 @@ details = magic?: int, storedChecksum?: int, computedChecksum?: int, firstOffset
     recordCount?: int?, producerId?: int?, producerEpoch?: int?, leaderEpoch?: int?, lastGoodOffset?: int?,
     nextGoodOffset?: int?, offsetBefore?: int, expectedOffset?: int, attributes?: int, offsetCount?: int,
     leaderEpochBefore?: int, timestamp?: int, baseOffset?: int, reachedOffset?: int, firstMissing?: int,
+    freeBytes?: int, neededBytes?: int,
     lastMissing?: int, missing?: int, gaps?: int, class?: text, v0?: int, v1?: int, otherRepair?: []text,
     removedRecords?: int, records?: int, evidence?: []evidence, copies?: []bytes, transactionalId?: bytes?,
     firstTimestamp?: int?, ageMs?: int?, batches?: int, entries?: int, entry?: int, entryOffset?: int?,

@@ -10,7 +10,8 @@ import pytest
 from changes.failing import CountingDisk, KillingDisk, every_call
 from cli.command import Kseg, files
 from cli.dying import on, outcome
-from cli.test_recover_disk_space import PLAIN, flip, with_free_bytes
+from cli.test_recover_disk_space import PLAIN, flip
+from conditions import with_free_bytes
 from recovery.damages import read, write
 from retention.partitions import RETENTION
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cli.command import TESTDATA, Kseg, Outcome
+from conditions import with_free_bytes
 from kseg.changes.disk import Disk
 from kseg.changes.quarantine import read_change
 from recovery.damages import Segments, read, write
@@ -209,12 +210,6 @@ def test_too_small_a_disk_is_reported_before_anything_changes(
     assert told < needed == refused(0) == refused(needed - 1)
     run(needed).expect(0)
     assert everything(partition) != before
-
-
-def with_free_bytes(found: os.statvfs_result, free: int) -> os.statvfs_result:
-    values = list(found)
-    values[1], values[3], values[4] = 1, free, free  # bytes a block, and free blocks
-    return os.statvfs_result(values)
 
 
 @pytest.mark.sampled(3)

@@ -200,6 +200,7 @@ KINDS: dict[str, Kind] = {
     "manifest-changed": Kind(ERROR, FROM_REPLICA, REPLICA),
     "manifest-missing": Kind(ERROR, FROM_REPLICA, REPLICA),
     "manifest-added": Kind(WARNING, needs=DECISION),
+    "manifest-side-file": Kind(WARNING, needs=DECISION),
     "manifest-grown": Kind(INFO),
     "manifest-expired": Kind(INFO),
     # Against another replica (--against)

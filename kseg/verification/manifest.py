@@ -1,17 +1,18 @@
 """Writes digests of segments to a manifest, and checks the segments against it later (bit rot, tampering).
 
 A batch's own checksum does not cover its first 21 bytes (v2; 16 of v0 and v1), and after a deliberate change it can
-be recomputed. A manifest covers every byte. It has no side files, because brokers rebuild them. It is JSON Lines:
+be recomputed. A manifest covers every byte, of side files by one digest each. It is JSON Lines:
 
-    {"type":"manifest","version":1}
+    {"type":"manifest","version":2}
     {"type":"segment","file","size"}                             of each file, then its blocks
     {"type":"block","position","size","sha256","count","firstOffset","lastOffset","batches"}
     {"type":"damage","position","size","sha256","code"}          bytes that belong to no batch
+    {"type":"file","file","size","sha256"}                       of each side file, after all segments
     {"type":"total","files","bytes","batches","sha256"}          sha256: of all lines before
 
 A block has adjacent batches of up to about 1 MiB. Its SHA-256 shows whether it has changed; ``batches``, the base64 of
 their fingerprints (`kseg.kernel.scan.headers`), shows which batches have. Paths are relative to the PATH of the
-manifest, so that an archive can be moved.
+manifest, so that an archive can be moved. Version 1 has no side files.
 """
 
 import hashlib
@@ -28,13 +29,14 @@ from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
 
 from kseg.errors import PathError, RequestError, errors_at
+from kseg.findings.table import INFO
 from kseg.formats.json_values import bytes_value
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.scan.checksums import crc32c
 from kseg.kernel.scan.headers import MAX_FINGERPRINT_BYTES, pack_fingerprints
 from kseg.quantities import shown_bytes
 from kseg.runtime.threads import Pipeline
-from kseg.segment.files import SegmentFile
+from kseg.segment.files import LOCK_NAME, OWN_PREFIX, SegmentFile, is_regular_file
 from kseg.segment.items import Damage
 from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.reader import SegmentReader
@@ -44,7 +46,7 @@ from kseg.stores.source import STANDARD_INPUT, Source, open_source
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Advance, Report
 
-VERSION = 1
+VERSION = 2
 MAX_LINE_BYTES = 1 << 20
 _LOW_64_BITS = (1 << 64) - 1
 
@@ -146,8 +148,12 @@ class ManifestReader:
         head = self._next()
         if head.get("type") != "manifest":
             raise self._error("this is no manifest")
-        if head.get("version") != VERSION:
-            raise self._error(f"a manifest of version {head.get('version')!r:.20}, known is {VERSION}")
+        version = head.get("version")
+        if not isinstance(version, int) or not 1 <= version <= VERSION:
+            raise self._error(f"a manifest of version {version!r:.20}, known are 1 to {VERSION}")
+        self.version = version
+        self.side_files: dict[bytes, tuple[int, str]] = {}
+        """Size and SHA-256 of the side files, complete after the last of `entries`."""
 
     def entries(self) -> Iterator[ManifestSegment]:
         """Yields the segments. The blocks of each can be read only before the next segment is requested."""
@@ -159,6 +165,9 @@ class ManifestReader:
             for _ in entry.blocks:
                 pass
             row = self._behind_blocks
+        while row.get("type") == "file" and self.version > 1:
+            self.side_files[self._name(row)] = self._number_of(row, "size"), str(row.get("sha256"))
+            row = self._next()
         if row.get("type") != "total":
             raise self._error("a line of an unexpected type")
         if self._stream.readline(1):
@@ -448,6 +457,9 @@ def write_manifest(
                     put_row(block.line())
                     batches += block.count
                     advance(block.size)
+    for name, path in sorted(_side_files(paths).items()):
+        length, digest = _digest(path)
+        put_row({"type": "file", "file": bytes_value(name), "size": length, "sha256": digest})
     put_row({"type": "total", "files": files, "bytes": size, "batches": batches, "sha256": sha256.hexdigest()})
     return files, size, batches
 
@@ -458,12 +470,15 @@ def check_manifest(path: str, paths: Iterable[str], settings: CheckSettings, rep
     """
     present = _segments(paths)
     known: set[bytes] = set()
+    touched: set[bytes] = set()
+    """The folders of segments that are not those of the manifest."""
     compared = 0
     with errors_at(path):
         stream = Place(path).open()
     with stream, Pipeline(settings.jobs) as pipeline:
         missing = []
-        for entry in ManifestReader(stream, path).entries():
+        reader = ManifestReader(stream, path)
+        for entry in reader.entries():
             known.add(entry.name)
             found = present.get(entry.name)
             if found is None:
@@ -472,14 +487,19 @@ def check_manifest(path: str, paths: Iterable[str], settings: CheckSettings, rep
             compared += 1
             file, _ = found
             is_07 = settings.is_07 or file.is_07
+            before = report.totals.codes.total()
             _compare_segment(file.path, entry, is_07, settings.max_batch_bytes, pipeline, report)
+            if report.totals.codes.total() > before:
+                touched.add(os.path.dirname(entry.name))
             report.advance(entry.size)
     if known and not compared:
         raise PathError(f"{path}: names no segment of these paths; give the PATH from which it was written")
     root = next(iter(paths), "")
     first, newest = _by_folder(present, min), _by_folder(known, max)
+    folder_of_names = Place(root if Place(root).is_dir() else Place(root).parent)
+    touched.update(os.path.dirname(name) for name in known ^ present.keys())
     for name, size in missing:
-        path = Place(root if Place(root).is_dir() else Place(root).parent) / os.fsdecode(name)
+        path = folder_of_names / os.fsdecode(name)
         if _base(name) < first.get(os.path.dirname(name), -1):  # retention removes segments at the start of a log
             report.add("manifest-expired", path, f"{size} bytes; the log now begins behind it", 0, size)
         else:
@@ -496,7 +516,54 @@ def check_manifest(path: str, paths: Iterable[str], settings: CheckSettings, rep
     for group in newer.values():
         path = Place(group[0]).parent or "."
         report.add("manifest-grown", path, f"segments that the manifest does not name: {len(group)}")
+    if reader.version > 1:
+        _compare_side_files(reader.side_files, _side_files(paths), folder_of_names, touched, report)
     return compared
+
+
+def _compare_side_files(
+    known: dict[bytes, tuple[int, str]], present: dict[bytes, str], root: str, touched: set[bytes], report: Report
+) -> None:
+    """Reports side files that are not those of the manifest; as infos where the log has changed, too (``touched``:
+    such folders), and with it those of the log directory."""
+    for name in sorted(known.keys() | present.keys()):
+        if name not in present:
+            text = f"the file is missing, {known[name][0]} bytes"
+        elif name not in known:
+            text = "the manifest does not name this file"
+        elif _digest(present[name]) != known[name]:
+            text = "the bytes of the file are not those of the manifest"
+        else:
+            continue
+        folder = os.path.dirname(name)
+        is_expected = folder in touched or (not folder and touched)
+        severity = INFO if is_expected else None
+        report.add("manifest-side-file", Place(root) / os.fsdecode(name), text, severity=severity)
+
+
+def _side_files(paths: Iterable[str]) -> dict[bytes, str]:
+    """Returns the paths of all other files of log directories and partitions, by name relative to the PATH, without
+    those of kseg. Raises PathError."""
+    found: dict[bytes, str] = {}
+    for root in filter(Place.is_dir, map(Place, paths)):
+        segments = {file.path for part in expand_path(root) for file in segments_at(part)}
+        for folder in {root, *(Place(path).parent for path in segments)}:
+            with errors_at(folder), Place(folder).entries() as entries:
+                names = [entry.name for entry in entries if is_regular_file(entry)]
+            for path in (Place(folder) / name for name in names if name != LOCK_NAME):
+                if path not in segments and not os.path.basename(path).startswith(OWN_PREFIX):
+                    found[os.fsencode(os.path.relpath(path, root))] = path
+    return found
+
+
+def _digest(path: str) -> tuple[int, str]:
+    """Returns the size of a file and its SHA-256. Raises PathError."""
+    size, sha256 = 0, hashlib.sha256()
+    with errors_at(path), Place(path).open() as stream:
+        while data := stream.read(_PIECE_BYTES):
+            size += len(data)
+            sha256.update(data)
+    return size, sha256.hexdigest()
 
 
 def _by_folder(names: Iterable[bytes], choose: Callable[[Iterable[int]], int]) -> dict[bytes, int]:

@@ -171,12 +171,36 @@ def test_a_segment_put_in_between_is_added(segments: list[Path], tmp_path: Path)
     assert checked(segments[0].parent, tmp_path / "manifest").codes == ["manifest-added"]
 
 
+def test_side_files_are_covered(tmp_path: Path) -> None:
+    """What a broker changes along with the log is an info; a change of side files alone is none of a broker at rest."""
+    logs = copied(TESTDATA / "log-directories/4.3.1/logs", tmp_path)
+    rows = written(logs, tmp_path / "manifest")
+    sides = {str(row["file"]): row for row in rows if row["type"] == "file"}
+    expected = {str(path.relative_to(logs)) for path in logs.rglob("*") if path.is_file() and path.suffix != ".log"}
+    assert sides.keys() == expected >= {"meta.properties", "dplain-0/leader-epoch-checkpoint"}
+    for name, row in sides.items():
+        data = (logs / name).read_bytes()
+        assert (row["size"], row["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
+    assert checked(logs, tmp_path / "manifest").findings == []
+    changed(logs / "meta.properties", 3, b"\xee")
+    (logs / "dplain-0/leader-epoch-checkpoint").unlink()
+    (logs / "dplain-0/00000000000000000003.snapshot").write_bytes(b"")
+    found = checked(logs, tmp_path / "manifest")
+    names = ["00000000000000000003.snapshot", "leader-epoch-checkpoint", "meta.properties"]
+    assert sorted(found.places()) == [("manifest-side-file", name, None, None) for name in names]
+    assert found.report.totals.warnings == 3
+    path = max((logs / "dplain-0").glob("*.log"))
+    path.write_bytes(path.read_bytes() + path.read_bytes()[:200])
+    found = checked(logs, tmp_path / "manifest")
+    assert (found.report.totals.infos, found.report.totals.warnings) == (4, 0)
+
+
 def test_a_partition_that_is_gone_is_missing(tmp_path: Path) -> None:
     folder = copied(TESTDATA / "kafka-0.8.2.2/codecs", tmp_path)
     written(folder, tmp_path / "manifest")
     shutil.rmtree(folder / "one-lz4-0")
     found = checked(folder, tmp_path / "manifest")
-    assert set(found.codes) == {"manifest-missing"}
+    assert set(found.codes) <= {"manifest-missing", "manifest-side-file"}
     assert {Path(finding.file).parent.name for finding in found.findings} == {"one-lz4-0"}
 
 
@@ -232,7 +256,7 @@ def test_blocks_are_the_same_on_any_number_of_threads(tmp_path: Path, monkeypatc
         lambda lines: lines[:3],
         lambda lines: [],
         lambda lines: [b"{}\n", *lines[1:]],
-        lambda lines: [lines[0].replace(b"1", b"2"), *lines[1:]],
+        lambda lines: [lines[0].replace(b"2", b"9"), *lines[1:]],
         lambda lines: [lines[0], b"nonsense\n", *lines[1:]],
         lambda lines: [lines[0], b"[1]\n", *lines[1:]],
         lambda lines: [lines[0], b"[" * 100_000 + b"\n", *lines[1:]],

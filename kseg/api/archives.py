@@ -20,9 +20,9 @@ _lock = Lock()
 _readers: dict[str, int] = {}
 _released: deque[str] = deque()
 """Names in `_readers`, each for a reader that has ended and is still counted there."""
-_mounted: dict[str, tuple[ExitStack, list[Place]]] = {}
+_opened: dict[str, tuple[ExitStack, list[Place]]] = {}
 _keys: dict[str, PrivateKeys] = {}
-"""Those of mounted remote storage: concurrent blocks share them."""
+"""Those of open remote storage: concurrent blocks share them."""
 _REMOTE = "remote:"
 
 
@@ -44,7 +44,7 @@ def readable(
     def take(name: str, make: Callable[[], AbstractContextManager[list[Place]]]) -> list[Place]:
         _take(name, make)
         taken.append(name)
-        return _mounted[name][1]
+        return _opened[name][1]
 
     try:
         for path in paths:
@@ -95,7 +95,7 @@ def _take(name: str, make: Callable[[], AbstractContextManager[list[Place]]]) ->
             _end_released()
             if not _readers.get(name):
                 stack = ExitStack()
-                _mounted[name] = stack, stack.enter_context(make())
+                _opened[name] = stack, stack.enter_context(make())
             _readers[name] = _readers.get(name, 0) + 1
     finally:
         _end_released_if_free()
@@ -107,7 +107,7 @@ def _leave(name: str) -> None:
 
 
 def _end_released_if_free() -> None:
-    """Unmounts archives and stores without readers, unless the lock is taken: its holder does so afterwards.
+    """Closes archives and stores without readers, unless the lock is taken: its holder does so afterwards.
 
     A garbage collection runs `_leave` in the middle of anything: in a thread for whose answer the holder of the lock
     waits, and in the holder itself.
@@ -125,4 +125,4 @@ def _end_released() -> None:
         _readers[name] -= 1
         if not _readers[name]:
             del _readers[name]
-            _mounted.pop(name)[0].close()
+            _opened.pop(name)[0].close()

@@ -193,7 +193,7 @@ def _live_places(request: ScanRequest, warn: Warn) -> Iterable[str]:
 
 
 def live_segment_of(file: SegmentFile) -> "LiveSegment | None":
-    """Returns the segment of remote storage that is mounted at the file's path; None for other files."""
+    """Returns the segment of remote storage at the file's path; None for other files."""
     if Place(file.path).tree is None:
         return None
     from kseg.node.remote_partitions import live_segment_at  # few read remote storage

@@ -1,4 +1,4 @@
-"""Remote storage mounted as the log directory that its brokers had: partitions with the segments that consumers read.
+"""Remote storage as the log directory that its brokers had: partitions with the segments that consumers read.
 
     REMOTE/<topic>-<partition>/<start offset>.log       a live segment (`lineage`), restored chunk by chunk
                               /<start offset>.index     and .timeindex, .txnindex: its side files
@@ -477,7 +477,7 @@ class RemoteTree(Tree):
 
 
 def live_segment_at(path: str) -> LiveSegment | None:
-    """Returns the remote segment at a path in a mounted `RemoteTree`, None for any other path."""
+    """Returns the remote segment at a path in a `RemoteTree`, None for any other path."""
     place = Place(path)
     return place.tree.live(place.inner) if isinstance(place.tree, RemoteTree) else None
 

@@ -1,4 +1,4 @@
-"""Object stores and other file systems by URL, mounted while a read is planned or a task runs (`kseg.stores.trees`).
+"""Object stores and other file systems by URL, opened while a read is planned or a task runs (`kseg.stores.trees`).
 
 s3://, gs:// and abfs:// are read with pyarrow, whose packages Spark needs anyway, hdfs:// by WebHDFS
 (`kseg.stores.webhdfs`), others with fsspec. Ranges of a segment are fetched to a temporary file when they are needed.
@@ -482,5 +482,5 @@ class ArrowObjects(Objects):
 
 
 def is_stored(path: str) -> bool:
-    """Whether a path is in a mounted store."""
+    """Whether a path is in a store."""
     return isinstance(Place(path).tree, UrlTree)

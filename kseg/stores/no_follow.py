@@ -239,7 +239,7 @@ def open_file(path: str, flags: int = os.O_RDONLY) -> int:
 
 
 def open_to_copy(path: str) -> Extent:
-    """Opens a regular file as `open_file` does, or a file of a mounted tree. Raises OSError."""
+    """Opens a regular file as `open_file` does, or a file of a tree. Raises OSError."""
     place = Place(path)
     return Extent(open_file(path)) if place.tree is None else place.open_extent()
 

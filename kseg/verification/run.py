@@ -57,7 +57,7 @@ def judge_path(
                 from kseg.node.node import Nodes
                 from kseg.verification.directory_tree import DirectoryCheck
 
-                # Trees are mounted in this process; only forked processes have them, too.
+                # Trees are open in this process; only forked processes have them, too.
                 may_fork = settings.may_fork and place.is_forkable
                 DirectoryCheck(settings, report, checker, may_fork, nodes or Nodes()).judge(place)
             elif path != "-" and not place.lexists():

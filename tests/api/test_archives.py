@@ -158,7 +158,7 @@ def test_a_log_may_be_collected_while_another_is_opened(
     with kseg.open(other) as opened:
         assert collected == [True]
         assert next(iter(opened.records()))
-    assert {str(archive), other}.isdisjoint(archives._mounted)
+    assert {str(archive), other}.isdisjoint(archives._opened)
 
 
 def test_a_scan_reads_archives_and_packed_segments(logs: Path, archive: Path) -> None:

@@ -45,6 +45,7 @@ from kseg.stores.place import Place
 
 if TYPE_CHECKING:
     from kseg.conversion.options import ConvertOptions
+    from kseg.node.node import Nodes
 
 
 # Plans of changes: of ``kseg recover``, ``reindex``, ``compact``, ``retain``, ``convert`` and ``undo``.
@@ -314,10 +315,10 @@ def recover(
     from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
     from kseg.recovery.planner import Checks, RecoveryPlanner
 
-    def make_checks() -> Checks:
-        from kseg.verification.repairs import RecoveryChecks  # most recoveries start without them
+    def make_checks(nodes: "Nodes") -> Checks:
+        from kseg.verification.recovery_checks import RecoveryChecks  # most recoveries start without them
 
-        return RecoveryChecks()
+        return RecoveryChecks(nodes)
 
     options = filled(RecoverOptions, given)
     if mode == BROKER and (from_replica is not None or drop_undecodable or options.drop_batches):

@@ -94,9 +94,12 @@ def freeing_steps(plan: Plan) -> FreeingSteps | None:
     return FreeingSteps(_logs_last(first), writes, room, at)
 
 
+TEMPORARY_FILE = ".kseg-new-file"
+"""The name of a new file until it is whole, which no file that brokers know has."""
+
+
 def temporary_file_of(directory: str) -> str:
-    """Returns the path of a new file until it is whole: a name of no file that brokers know."""
-    return Place(directory) / ".kseg-new-file"
+    return Place(directory) / TEMPORARY_FILE
 
 
 def remove_temporary_file(directory: str, disk: Disk) -> None:

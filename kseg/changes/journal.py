@@ -28,11 +28,11 @@ from kseg.changes.disk import Disk, is_temporary, opened
 from kseg.changes.disk_space import space_of
 from kseg.changes.full_disk import (
     JOURNAL_BYTES,
+    TEMPORARY_FILE,
     FreeingSteps,
     apply_without_record,
     freeing_steps,
     record_bytes,
-    temporary_file_of,
 )
 from kseg.changes.manifest import ABANDONED, DONE, Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan, is_plain_name
@@ -810,11 +810,11 @@ def changed_partitions(directory: str) -> list[str]:
     """
     with errors_at(directory, KsegError), os.scandir(directory) as entries:
         names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    paths = (Place(directory) / name for name in names)
+    root = Place(directory)
     return [
-        path
-        for path in paths
-        if any(Place(own).lexists() for own in (quarantine.folder_of(path), temporary_file_of(path)))
+        root / name
+        for name in names
+        if any(os.path.lexists(f"{root}/{name}/{own}") for own in (quarantine.FOLDER, TEMPORARY_FILE))
     ]
 
 

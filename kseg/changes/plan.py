@@ -286,6 +286,10 @@ class Plan:
         self._names |= {name: PlannedFile(state_of(status), name) for name, status in statuses.items()}
         self._other_names = frozenset(others)
 
+    def known_sizes(self, endings: tuple[str, ...]) -> list[int]:
+        """Returns the sizes of the known files with these endings after the steps; of all after `take_listing`."""
+        return [each.state.size for name, each in self._names.items() if each is not None and name.endswith(endings)]
+
     def file_at(self, file: str) -> PlannedFile | None:
         """Returns the file under a name after the steps so far, None if there is no file."""
         if file not in self._names:

@@ -22,7 +22,7 @@ from kseg.errors import RequestError, refuse_if
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.rows import Scratch
 from kseg.kernel.files.system import keep_freed_memory
-from kseg.node.node import is_of_one_node
+from kseg.node.node import Nodes, is_of_one_node
 from kseg.options.declaration import given_in, refuse
 from kseg.output.changes import CarvedTable, next_steps, plan_printer, summary_row
 from kseg.output.notices import Notices, Presentation, on_one_line, put_line
@@ -282,10 +282,10 @@ def command(
 
             return run_change(paths, partial(MetadataSnapshotPlanner, options), change, presentation).exit_status
 
-        def make_checks() -> Checks:
-            from kseg.verification.repairs import RecoveryChecks  # most recoveries start without them
+        def make_checks(nodes: Nodes) -> Checks:
+            from kseg.verification.recovery_checks import RecoveryChecks  # most recoveries start without them
 
-            return RecoveryChecks(options.server)
+            return RecoveryChecks(nodes)
 
         make_planner = partial(RecoveryPlanner, options, make_checks=make_checks)
         with usage_errors():

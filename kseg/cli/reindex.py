@@ -26,7 +26,7 @@ def command(paths: tuple[str, ...], options: ReindexOptions, change: ChangeOptio
     keep_freed_memory()
     change = replace(change, is_dry=change.is_dry or options.checks)
     if options.checks:
-        from kseg.verification.repairs import ReindexCheck  # a rebuild needs no verification
+        from kseg.verification.recovery_checks import ReindexCheck  # a rebuild needs no verification
 
         return run_change(paths, partial(ReindexCheck, options), change, presentation).exit_status
     return run_change(paths, partial(ReindexPlanner, options), change, presentation).exit_status

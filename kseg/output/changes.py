@@ -9,7 +9,6 @@ import os
 import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -20,13 +19,13 @@ from kseg.changes.driver.undoing import KnownChange, Purged
 from kseg.changes.manifest import DONE, Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
 from kseg.formats.json_values import fields_of, name_value
+from kseg.formats.suffixes import LOGS
 from kseg.output.fleet_table import MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Notices, Presentation, on_one_line
 from kseg.output.progress import Progress, progress_over
 from kseg.output.sink import MemorySink, Sink
 from kseg.output.terminal import Paint, drawn
 from kseg.quantities import in_other_unit, named_path, plural, shell_line, show_span, shown_bytes, shown_time
-from kseg.segment.files import list_segments
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores.place import Place
 
@@ -364,10 +363,8 @@ def _sizes_of_epochs(plan: Plan) -> tuple[int, int] | None:
     (step,) = plan.steps
     if step.action != REPLACE or step.file != LEADER_EPOCHS or step.before is None:
         return None
-    with suppress(OSError):
-        if not any(Place(file.path).size() for file in list_segments(plan.directory)):
-            return step.before.size, step.size
-    return None
+    sizes = plan.known_sizes(LOGS)
+    return (step.before.size, step.size) if sizes and not any(sizes) else None
 
 
 def _kind_of(step: Step) -> tuple[object, ...]:

@@ -17,7 +17,7 @@ from kseg.changes.output_rows import Rows
 from kseg.changes.plan import Content, Plan
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.json_values import fields_of, name_value
-from kseg.formats.suffixes import LOG, LOGS
+from kseg.formats.suffixes import LOG
 from kseg.node.belonging import foreign_segments
 from kseg.node.coordinators import topic_id_at
 from kseg.node.index_interval import Interval, TopicIntervals, interval_of
@@ -132,10 +132,9 @@ class RecoveryMessages:
         remains, directory = found.remains, found.directory
         if isinstance(found, Recovery):
             self._report_cuts(found)
-            segments = {file.path for file in list_segments(found.directory) if file.kind in LOGS}
-            self._segments += len(segments)
-            scanned = [*found.scanned, *(name for cut in found.cuts for name in cut.dropped)]
-            self._unscanned += len(segments.difference(Place(found.directory) / name for name in scanned))
+            self._segments += len(found.logs)
+            dropped = (name for cut in found.cuts for name in cut.dropped)
+            self._unscanned += len({*found.logs}.difference(found.scanned, dropped))
         else:
             self._report_salvage(found)
         for one in remains[:MAX_REMAINS]:  # damage that a broker accepts and consumers do not
@@ -292,7 +291,7 @@ class Checks(Protocol):
 class RecoveryPlanner(Planner):
     """Makes the plans of `kseg recover`. ``write_records`` is called before anything is changed.
 
-    ``make_checks``: returns checks, for runs that need them; None: all partitions count as damaged.
+    ``make_checks``: returns checks by these nodes, for runs that need them; None: all partitions count as damaged.
     """
 
     with_root = True
@@ -303,7 +302,7 @@ class RecoveryPlanner(Planner):
         change: ChangeOptions,
         reporter: Reporter,
         write_records: WriteRecords | None = None,
-        make_checks: Callable[[], Checks] | None = None,
+        make_checks: Callable[[Nodes], Checks] | None = None,
     ) -> None:
         super().__init__(reporter, options.server)
         self.command = f"recover --mode {options.mode}" if options.from_replica is None else "recover --from-replica"
@@ -627,7 +626,7 @@ class RecoveryPlanner(Planner):
 
     @cached_property
     def _checks(self) -> Checks | None:
-        return None if self._make_checks is None else self._make_checks()
+        return None if self._make_checks is None else self._make_checks(self.nodes)
 
     def _who_has(self, directory: str) -> str:
         place, node = partition_of(directory), self.nodes.partition(directory).node

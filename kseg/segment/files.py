@@ -256,10 +256,10 @@ def segments_among(
     is_metadata = own_name.startswith(METADATA_TOPIC + "-")
     place = parse_partition_name(own_name) or (None, None)
     endings = (*LOG_SUFFIXES, *LEFTOVER_SUFFIXES) if everything else LOG_SUFFIXES
-    found = []
+    root, found = Place(directory), []
     for name in sorted([name for name in names if name.endswith(endings)]):
         if re.fullmatch(_NUMBERED, name):
-            file = _segment_file(Place(directory) / name, name, place)
+            file = _segment_file(root / name, name, place)
             if is_metadata or file.kind != CHECKPOINT:
                 found.append(file)
     if len(found) < 2:
@@ -274,10 +274,11 @@ def holds_segments(directory: str) -> bool:
 
 def list_partitions(directory: str, with_links: bool = True) -> list[str]:
     """Returns the paths of a log directory's partition directories, and of links to such, by topic and number."""
-    with errors_at(directory), Place(directory).entries() as entries:
+    root = Place(directory)
+    with errors_at(directory), root.entries() as entries:
         names = [entry.name for entry in entries if leads_to_directory(entry, with_links)]
     parsed = [(parse_partition_name(name), name) for name in names]
-    return [Place(directory) / name for place, name in sorted((p, n) for p, n in parsed if p)]
+    return [root / name for place, name in sorted((p, n) for p, n in parsed if p)]
 
 
 def own_partitions(directory: str) -> list[str]:

@@ -99,7 +99,7 @@ class PartitionCopies:
     """A damaged partition of a node, and its other copies among the ``given`` ones; ``make_checks``: as for
     `RecoveryPlanner`."""
 
-    def __init__(self, path: str, node: Node, given: GivenCopies, make_checks: Callable[[], Checks]) -> None:
+    def __init__(self, path: str, node: Node, given: GivenCopies, make_checks: Callable[[Nodes], Checks]) -> None:
         self.path, self._node, self._given, self._make_checks = path, node, given, make_checks
         self._place = parse_partition_name(os.path.basename(os.path.abspath(path)))
         self._outcomes: dict[tuple[tuple[str, str | None], ...], DryRun] = {}

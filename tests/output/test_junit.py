@@ -68,7 +68,7 @@ def found(code: str, file: str, position: int | None = 5, message: str = "what i
 FINDINGS = [
     found("bad-length", "a-0/00.log"),
     found("bad-length", "a-0/00.log", 90),
-    found("gap-truncated", "a-0/00.log"),
+    found("gap-unexplained", "a-0/00.log"),
     found("future-timestamp", "a-0/00.log"),
     found("gap-compacted", "b-0/00.log"),
 ]
@@ -78,7 +78,7 @@ def test_a_case_for_each_code_that_fails(tmp_path: Path) -> None:
     root = ElementTree.fromstring(report_of(tmp_path, FINDINGS))
     assert_fits(root)
     a, b = root
-    assert [case.get("name") for case in a.iter("testcase")] == ["00.log: bad-length", "00.log: gap-truncated"]
+    assert [case.get("name") for case in a.iter("testcase")] == ["00.log: bad-length", "00.log: gap-unexplained"]
     text = a.findall("testcase/failure")[0].text or ""
     assert "position 5: what is wrong" in text
     assert "position 90: " in text

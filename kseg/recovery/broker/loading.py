@@ -25,6 +25,7 @@ from kseg.formats.suffixes import (
     INDEX_SUFFIXES,
     LOG,
     LOG_07,
+    LOGS,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
     SWAP,
@@ -702,15 +703,16 @@ class PartitionLoad:
 
 @dataclass(slots=True)
 class Recovery:
-    """The plan for a partition and its facts. ``next_offset``: the log end afterwards; ``interval``: that of its
-    indexes, None if it has none; ``remains``: damage that a broker's rules leave; ``unrepaired``: sentences about
-    other problems that remain."""
+    """The plan for a partition and its facts. ``next_offset``: the log end afterwards; ``logs``: the names of the
+    segments before, of which ``scanned`` were read; ``interval``: that of the indexes, None if there are none;
+    ``remains``: damage that a broker's rules leave; ``unrepaired``: sentences about other problems that remain."""
 
     directory: str
     plan: Plan
     next_offset: int
     cuts: list[Cut] = field(default_factory=list)
     scanned: list[str] = field(default_factory=list)
+    logs: list[str] = field(default_factory=list)
     interval: Interval | None = None
     remains: list[segments.Remaining] = field(default_factory=list)
     unrepaired: str = ""
@@ -729,8 +731,13 @@ def plan_partition(directory: str, start: BrokerStart) -> Recovery:
     remains = segments.remaining(directory, load.segments, load.remains)
     unrepaired = "; ".join(filter(None, load.unrepaired))
     return Recovery(
-        directory, workspace.plan(), load.next_offset, load.cuts, load.scanned, load.interval, remains, unrepaired
-    )
+        directory, workspace.plan(), load.next_offset, load.cuts, load.scanned, _logs_before(workspace), load.interval,
+        remains, unrepaired,
+    )  # fmt: skip
+
+
+def _logs_before(workspace: Workspace) -> list[str]:
+    return [name for name in workspace.statuses if name.endswith(LOGS) and name.partition(".")[0].isdigit()]
 
 
 # Loads a partition of 0.6 and 0.7 as such a broker's start does (kafka.log.Log @0.7): .kafka segments, no other
@@ -767,7 +774,9 @@ def _load_07(directory: str, workspace: Workspace, was_clean: bool) -> Recovery:
                 cuts.append(Cut(last, end, size - end, base + end, loss=loss))
                 removed = Removed(end, size - end, reason, None, None, loss.records)
                 workspace.truncate(last, end, reason, [removed])
-    return Recovery(directory, workspace.plan(), base + workspace.size(last), cuts, [last] * is_scanned)
+    return Recovery(
+        directory, workspace.plan(), base + workspace.size(last), cuts, [last] * is_scanned, _logs_before(workspace)
+    )
 
 
 def _valid_end(reader: SegmentReader, path: str) -> int:

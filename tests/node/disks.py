@@ -4,9 +4,13 @@ import random
 import re
 import shutil
 from base64 import urlsafe_b64encode
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
+
+COMMITTED = Path(__file__).resolve().parent.parent.parent / "testdata" / "kafka-4.3.1" / "committed"
 
 
 def rows_of(checkpoint: Path) -> list[list[str]]:
@@ -49,3 +53,17 @@ def properties_of(disks: list[Path]) -> Path:
     found = disks[0].parent / "server.properties"
     found.write_text("process.roles=broker,controller\nnode.id=1\nlog.dirs=" + ",".join(map(str, disks)) + "\n")
     return found
+
+
+def committed_on(target: Path) -> tuple[Path, list[Path]]:
+    """A log directory whose groups have committed offsets, and the same dealt to two disks: commits and the log that
+    they are about lie on different ones."""
+    one = Path(shutil.copytree(COMMITTED, target / "one", ignore=shutil.ignore_patterns("truth", "*.md")))
+    (one / "meta.properties").write_text(f"version=1\nnode.id=1\ncluster.id={'A' * 22}\ndirectory.id={'B' * 21}A\n")
+    (one / ".kafka_cleanshutdown").touch()
+    return one, dealt(one, target / "disks", 2)
+
+
+def without_places(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows without what names a path, in an order of their own."""
+    return sorted(({name: row[name] for name in row if name not in ("file", "repair")} for row in rows), key=str)

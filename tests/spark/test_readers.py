@@ -29,6 +29,7 @@ from kseg.spark.source import KsegDataSource
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Report
 from kseg.verification.run import judge_path
+from node.disks import committed_on, without_places
 from spark.reading import ALL, read, reader_of, rows_of
 
 DAMAGED = sorted(path for path in TESTDATA.glob("damaged/*/*-0") if "0.7" not in str(path))
@@ -62,6 +63,14 @@ def test_any_split_gives_the_same_rows(partition: Path, mode: str) -> None:
     whole = rows_of(partition, mode=mode)
     for size in ("200", "1111", "8000"):
         assert rows_of(partition, mode=mode, splitBytes=size) == whole
+
+
+@pytest.mark.parametrize("mode", ["commits", "findings"])
+def test_the_disks_of_a_node_have_the_rows_of_one_directory(mode: str, tmp_path: Path) -> None:
+    one, disks = committed_on(tmp_path)
+    options = {"level": "deep", "now": "1800000000000"} if mode == "findings" else {}
+    expected = without_places(rows_of(one, mode=mode, **options))
+    assert expected == without_places(rows_of(*disks, mode=mode, **options)) != []
 
 
 def test_a_log_of_several_0_7_segments_is_read() -> None:

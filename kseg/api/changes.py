@@ -60,7 +60,7 @@ class Action(NamedTuple):
     """One operation on a file. ``action``: truncate, replace, create, delete, rename or extend.
 
     ``size``: of the file afterwards, in bytes; None if it is deleted. ``target``: its new path if it is renamed.
-    ``removed_bytes``: bytes that the directory loses.
+    ``removed_bytes``: bytes that the directory loses, without those that new content of the file replaces.
 
     >>> [(action.action, action.reason) for action in kseg.recover("crashed-0", mode="salvage").actions][1]
     ('replace', 'damaged ranges are cut out')
@@ -117,7 +117,7 @@ class Plan:
 
     >>> plan = kseg.recover("crashed-0", mode="salvage")
     >>> plan
-    <Plan recover: actions: 5, directories: 1, removed bytes: 14274>
+    <Plan recover: actions: 5, directories: 1, removed bytes: 305>
     >>> if plan:
     ...     result = plan.apply()
     """
@@ -146,7 +146,7 @@ class Plan:
             for step in plan.steps:
                 file = Place(plan.directory) / step.file
                 target = Place(plan.directory) / step.target if step.target else None
-                found.append(Action(step.action, file, step.reason, step.new_size, target, step.freed_bytes))
+                found.append(Action(step.action, file, step.reason, step.new_size, target, step.removed_bytes))
         return found
 
     @property

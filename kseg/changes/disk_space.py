@@ -45,6 +45,11 @@ class PlanTotals:
     gaps: list[tuple[str, int, int]] = field(default_factory=list)
 
     @property
+    def removed_bytes(self) -> int:
+        """The removed bytes that nothing replaces."""
+        return self.freed_bytes - self.rewritten_bytes
+
+    @property
     def directories(self) -> int:
         return len(self.names)
 
@@ -57,9 +62,7 @@ class PlanTotals:
             names={plan.directory},
             actions=Counter(step.action for step in steps),
             freed_bytes=sum(step.freed_bytes for step in steps),
-            rewritten_bytes=sum(
-                max(each.freed_bytes - sum(cut.length for cut in each.removed), 0) for each in replacing
-            ),
+            rewritten_bytes=sum(step.replaced_bytes for step in replacing),
             rewriting_bytes=sum(step.size for step in replacing),
             created_bytes=sum(step.size for step in steps if step.action == CREATE),
             new_bytes=sum(step.size for step in steps if step.makes and not step.source),

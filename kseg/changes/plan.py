@@ -135,6 +135,18 @@ class Step:
         return self.before.size - self.size if self.action == TRUNCATE else self.before.size
 
     @property
+    def replaced_bytes(self) -> int:
+        """The part of ``freed_bytes`` that new content of the same file only replaces."""
+        if self.action != REPLACE:
+            return 0
+        return max(self.freed_bytes - sum(cut.length for cut in self.removed), 0)
+
+    @property
+    def removed_bytes(self) -> int:
+        """The part of ``freed_bytes`` that nothing replaces: what outputs call removed."""
+        return self.freed_bytes - self.replaced_bytes
+
+    @property
     def is_kept(self) -> bool:
         """Whether the step removes something that can be kept: a file (even an empty one) or its tail."""
         if self.before is None or self.made_by is not None:

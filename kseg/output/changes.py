@@ -306,7 +306,7 @@ class JsonPlans(PlanPrinter):
                 "reason": step.reason,
                 "oldSize": step.before.size if step.before else None,
                 "newSize": step.new_size,
-                "removedBytes": step.freed_bytes,
+                "removedBytes": step.removed_bytes,
             }
             if step.target:
                 row["target"] = name_value(Place(plan.directory) / step.target)
@@ -331,7 +331,8 @@ def summary_row(totals: PlanTotals, outcome: Outcome, is_dry: bool) -> Row:
         "damageRemains": outcome.damage_remains,
         "directories": totals.directories,
         "actions": dict(sorted(totals.actions.items())),
-        "removedBytes": totals.freed_bytes,
+        "removedBytes": totals.removed_bytes,
+        "replacedBytes": totals.rewritten_bytes,
         "removedRecords": totals.records,
         "missingOffsets": totals.missing_offsets,
         "gaps": [
@@ -430,8 +431,7 @@ def _removed(plan: Plan, totals: PlanTotals) -> str:
 
 def _sizes_text(of: PlanTotals) -> str:
     """Returns a summary of removed, replaced and new bytes."""
-    removed_bytes = of.freed_bytes - of.rewritten_bytes
-    parts = [f"{shown_bytes(removed_bytes)} removed"] if removed_bytes else []
+    parts = [f"{shown_bytes(of.removed_bytes)} removed"] if of.removed_bytes else []
     if of.rewritten_bytes:
         parts.append(f"{shown_bytes(of.rewritten_bytes)} replaced by {shown_bytes(of.rewriting_bytes)}")
     if of.created_bytes:

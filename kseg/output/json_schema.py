@@ -182,8 +182,8 @@ action = action: text, file: bytes, reason: text, oldSize: int?, newSize: int?, 
 taken = directory: bytes, firstOffset: int, lastOffset: int, from: bytes
 left = directory: bytes, firstOffset: int, lastOffset: int, from: bytes, reason: text
 summary = changed: flag, dryRun: flag, damageRemains: flag, directories: int, actions: {}int, removedBytes: int,
-    removedRecords: int, missingOffsets: int, gaps: []gap, newBytes: int, peakBytes: int, kept: []bytes,
-    failed: []bytes, leftAlone?: []bytes
+    replacedBytes: int, removedRecords: int, missingOffsets: int, gaps: []gap, newBytes: int, peakBytes: int,
+    kept: []bytes, failed: []bytes, leftAlone?: []bytes
 """
 
 _RECOVER = f"""

@@ -214,15 +214,18 @@ def _plan(rows: list[Row]) -> Made:
         Card.counted("file operations", len(actions)),
         *([Card.counted("damaged ranges", damaged, "error")] if damaged else []),
         *([Card.counted("missing offsets", missing, "error")] if missing else []),
-        Card("records removed", f"{removed + compacted:,}", "error" if removed else ""),
+        Card("intact records removed", f"{removed + compacted:,}", "error" if removed else ""),
         Card("bytes removed", shown_bytes(total.get("removedBytes", 0))),
+        Card("bytes replaced", shown_bytes(total.get("replacedBytes", 0))),
         Card("bytes written", shown_bytes(total.get("newBytes", 0))),
         Card("disk space needed", shown_bytes(total.get("peakBytes", 0))),
     ]
+    if failed := total.get("failed"):
+        verdict = f"{plural(len(failed), 'directory', 'directories')} could not be planned."
+        return verdict if not actions else f"{verdict} {_operations(counts)}", "error", cards
     if not actions:
         return "Nothing would change.", "good", cards
-    parts = ", ".join(f"{count:,} {action}" for action, count in sorted(counts.items()))
-    verdict = f"{plural(len(actions), 'file operation', 'file operations', ',')} would be done: {parts}."
+    verdict = _operations(counts)
     if compacted:
         verdict = f"Compaction removes {plural(compacted, 'record', 'records', ',')}. {verdict}"
     harm = [
@@ -233,6 +236,11 @@ def _plan(rows: list[Row]) -> Made:
     if any(harm):
         verdict = f"{', '.join(filter(None, harm))}. {verdict}"
     return verdict, "error" if removed or any(harm) else "info", cards
+
+
+def _operations(counts: Counter[str]) -> str:
+    parts = ", ".join(f"{count:,} {action}" for action, count in sorted(counts.items()))
+    return f"{plural(counts.total(), 'file operation', 'file operations', ',')} would be done: {parts}."
 
 
 # Rows as an HTML table, for notebooks.

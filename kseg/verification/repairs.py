@@ -399,7 +399,9 @@ class Repairs:
 
     def _cutting(self, finding: Finding, target: RepairTarget, options: Options) -> Finding:
         """Returns a finding of a metadata log that a recovery with these options cuts off. A voter that lacks what was
-        committed elects a leader that lacks it, too: then a copy that has it fills the log, or it is a decision."""
+        committed elects a leader that lacks it, too: then a copy that has it fills the log, or it is a decision; of
+        voters that are not given nothing is known, and a start cuts the log in the same way (KafkaMetadataLog takes
+        none for clean)."""
         copies, lost = target.copies, "the end of the log"
         if copies.may_be_cut or copies.source is not None:
             options = options if copies.may_be_cut else {"--from-replica": copies.source}
@@ -408,10 +410,15 @@ class Repairs:
         if (end := copies.outcome(options).end) is not None:
             lost = f"offsets from {end} on"
         lost += ", which may be committed"
+        argv = _argv("recover", options, target.path)
         if lacking := [str(number) for number in copies.voters_not_given]:
             others = f"voter{'s'[: len(lacking) > 1]} {some(lacking)}"
             lost += f": give the log directories of {others}, too, or start this node once the others have a leader"
-        argv = _argv("recover", options, target.path)
+            if copies.quorum is not None and len(lacking) == len(copies.quorum.others):
+                text = f"{finding.message}; as a start does, {' '.join(argv[:-1])} removes {lost}"
+                return self._repaired(
+                    finding._replace(message=text, repair=argv, needs=None), target, "recover", options
+                )
         return self._deciding(finding, target, argv, target.removed_records(options), lost)
 
     def _deciding(
@@ -477,11 +484,15 @@ class Repairs:
         # A recovery includes a rebuild of the side files of the segments that it scans, with --full of all segments.
         for path, verb in list(loading):
             recover = loading.get((path, "recover")) if verb == "reindex" else None
-            if recover is not None and not (recover.target.is_metadata and recover.target.would_lose(_FULL)):
+            if recover is None:
+                continue
+            is_full = recover.options.keys() >= _FULL.keys()
+            if is_full or not (recover.target.is_metadata and recover.target.would_lose(_FULL)):
                 rebuilt = loading.pop((path, verb))
-                recover.add(
-                    _least_removing(rebuilt.target, recover.options | _FULL, is_decided=False)[0], rebuilt.codes
-                )
+                options = recover.options | _FULL
+                if not is_full:
+                    options, _ = _least_removing(rebuilt.target, options, is_decided=False)
+                recover.add(options, rebuilt.codes)
         covered = {(other, one.verb) for one in loading.values() for other in one.others}
         return list(_joined(one for key, one in loading.items() if key not in covered or one.others))
 

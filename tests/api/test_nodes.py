@@ -54,6 +54,7 @@ def test_records_of_all_disks_are_scanned(disks: list[Path]) -> None:
 @pytest.mark.parametrize("mode", ["commits", "findings"])
 def test_a_scan_of_all_disks_has_the_rows_of_one_directory(mode: str, tmp_path: Path) -> None:
     """Lags by a log on another disk; a transaction for which groups wait whose offsets are on another disk."""
+    pytest.importorskip("pyarrow")
     one, disks = committed_on(tmp_path)
     options = {"level": "deep", "now": NOW_MS} if mode == "findings" else {}
 

@@ -170,6 +170,9 @@ def _unescape(text: str) -> str:
 META_PROPERTIES = "meta.properties"
 MAX_PROPERTIES_BYTES = 1 << 20
 """Limit of bytes read of the file, which normally has some 200."""
+_PROPERTIES = ("version", "cluster.id", "broker.id", "node.id", "directory.id")
+_BYTE_ORDER_MARK = "\u00ef\u00bb\u00bf"
+"""As Java reads it."""
 _REQUIRED = {0: (), 1: ("cluster.id", "node.id")}
 """Properties that a version needs."""
 
@@ -204,7 +207,9 @@ def missing_in_kraft(found: MetaProperties) -> str | None:
     """Returns a message about a property that version 0 may lack, but not in KRaft (KafkaRaftServer); None if there
     is none. In version 0 the node's id is broker.id."""
     if found.version == 0 and found.broker_id is None:
-        return "broker.id is missing"
+        if found.node_id is not None:
+            return "version is missing: node.id counts in version 1 only"
+        return "cluster.id and node.id are missing" if found.cluster_id is None else "broker.id is missing"
     return "cluster.id is missing" if found.cluster_id is None else None
 
 
@@ -227,6 +232,9 @@ def read_meta_properties(buffer: Sliceable) -> Iterator[MetaProperties | SideFil
     version, directory = number("version") or 0, text("directory.id")
     yield MetaProperties(version, text("cluster.id"), number("broker.id"), number("node.id"), directory)
     yield from problems
+    if marked := [name for name in _PROPERTIES if _BYTE_ORDER_MARK + name in found]:
+        marks = f"begins with a byte order mark, which a broker takes for a part of {marked[0]!r}"
+        yield SideFileProblem("bad-value", 0, 3, marks)
     if (rest := len(buffer) - MAX_PROPERTIES_BYTES) > 0:
         yield SideFileProblem("bad-value", MAX_PROPERTIES_BYTES, rest, f"{rest} bytes beyond the limit were not read")
     if version not in _REQUIRED:
@@ -245,6 +253,8 @@ def _json_object(buffer: Sliceable) -> dict[str, Any] | SideFileProblem:
     """Returns the object, or the problem if the bytes are not a JSON object."""
     import json  # imported late: most runs read no such file
 
+    if not len(buffer):
+        return SideFileProblem("unreadable-json", 0, 0, "the file is empty")
     try:
         found = json.loads(text_bytes(buffer).decode())
     except (ValueError, RecursionError) as error:

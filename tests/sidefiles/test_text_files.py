@@ -25,6 +25,7 @@ from kseg.sidefiles.text_files import (
     QuorumState,
     integer,
     lines,
+    missing_in_kraft,
     properties,
     read_clean_shutdown,
     read_meta_properties,
@@ -135,6 +136,16 @@ def test_meta_properties_report_their_problems() -> None:
     assert codes(items) == ["bad-value", "missing-field", "bad-value"]
     assert codes(list(read_meta_properties(b"version=7"))) == ["unknown-version"]
     assert list(read_meta_properties(b"")) == [MetaProperties(0, None, None, None, None)]
+    of_another_editor = b"\xef\xbb\xbf%b\ncluster.id=c\nnode.id=1\n"
+    assert codes(list(read_meta_properties(of_another_editor % b"version=1"))) == ["bad-value"]
+    assert codes(list(read_meta_properties(of_another_editor % b"# of 2026\nversion=1"))) == []
+    found = [(None, None, None, None), ("c", None, 1, None), ("c", None, None, None)]
+    said = [missing_in_kraft(MetaProperties(0, *each)) for each in found]
+    assert said == [
+        "cluster.id and node.id are missing",
+        "version is missing: node.id counts in version 1 only",
+        "broker.id is missing",
+    ]
 
 
 def test_properties_have_javas_escapes() -> None:

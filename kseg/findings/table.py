@@ -157,6 +157,7 @@ KINDS: dict[str, Kind] = {
     "unclean-shutdown": Kind(INFO),
     "partition-missing": Kind(INFO),
     "only-replica-missing": Kind(ERROR, needs=REPLICA),
+    "assigned-partition-missing": Kind(WARNING, needs=REPLICA),
     "partition-elsewhere": Kind(INFO),
     "copied-while-running": Kind(WARNING, needs=BROKER),
     "segments-missing": Kind(ERROR, RECOVER, DECISION),

@@ -174,6 +174,7 @@ class _DiskCheck:
         """Reports the partitions that no log directory has, and no other node for sure."""
         number = self.node.number
         gone: defaultdict[tuple[str | None, str], list[str]] = defaultdict(list)
+        lacked: defaultdict[str, list[str]] = defaultdict(list)
         future = {key[:2] for key in self.copies if key[2]}
         for name, partition in self.check.missing() if number is not None else ():
             if topic_partition(name) in future or not {number} >= {*(partition.may_lead or partition.replicas)}:
@@ -184,8 +185,10 @@ class _DiskCheck:
             here = self.path_of_id.get(assigned)
             if here is None and self.check.is_whole:
                 gone[None, assigned].append(name)
-            elif here is not None and (name in acknowledged(self.paths[here]) or _is_bare(self.paths[here])):
+            elif here is not None and _is_bare(self.paths[here]):
                 gone[here, assigned].append(name)
+            elif here is not None and name in acknowledged(self.paths[here]):
+                lacked[here].append(name)
         for (here, assigned), names in gone.items():
             if here is not None:
                 text = "a start makes empty ones, and what they held is lost"
@@ -199,6 +202,13 @@ class _DiskCheck:
             )
             details = {"partitions": names, "directoryId": assigned}
             self.report.add("only-replica-missing", here or self._place_of_loss(), text, details=details)
+        for path, names in lacked.items():
+            names.sort()
+            text = (
+                f"{some(names)} had records here by their high watermarks, and the only replica in sync: a start makes "
+                "empty ones, and what they held is lost, unless this is a copy of a part of the log directory"
+            )
+            self.report.add("assigned-partition-missing", path, text, details={"partitions": names})
 
     def _place_of_loss(self) -> str:
         """Returns the log directory that is in the place of a missing one, if one is, else that of the metadata."""

@@ -63,17 +63,19 @@ def _places_of_url(url: str, spool: Spool, made: ExitStack, opened: dict[str, Tr
     from kseg.stores.object_urls import UrlObjects, UrlTree  # most runs read no URL
     from kseg.stores.objects import expand_url, has_glob
 
-    root, found = store_root(url), list[Place]()
-    if shown(root) not in opened:
-        opened[shown(root)] = _tree_or_error(shown(root), lambda: UrlTree(UrlObjects(root), spool), made)
-    store = Place(shown(root), opened[shown(root)])
+    found = [Place(url)]
+    if found[0].tree is None:  # whoever has opened the store may have settings of its own
+        root = store_root(url)
+        if shown(root) not in opened:
+            opened[shown(root)] = _tree_or_error(shown(root), lambda: UrlTree(UrlObjects(root), spool), made)
+        store = Place(shown(root), opened[shown(root)])
 
-    def expand() -> None:
-        store.check()
-        found.extend(expand_url(url, store) if has_glob(url) else [place_in(shown(url), [store])])
+        def expand() -> None:
+            store.check()
+            found[:] = expand_url(url, store) if has_glob(url) else [place_in(shown(url), [store])]
 
-    if (failed := _tree_or_error(shown(url), expand, made)) is not None:
-        return [Place(shown(url), failed)]
+        if (failed := _tree_or_error(shown(url), expand, made)) is not None:
+            return [Place(shown(url), failed)]
     return [
         place if (tree := _tree_or_error(place, partial(_opened_object, place, spool), made)) is None
         else Place(place, tree)

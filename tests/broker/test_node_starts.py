@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 FIRST_LOG = f"{0:020}.log"
 
 
-class TwoDirectories(KraftNode):
-    """A node with a second log directory."""
+class SecondDirectory(Node):
+    """A second log directory, for nodes of all kinds."""
 
     @property
     def second(self) -> Path:
@@ -32,6 +32,14 @@ class TwoDirectories(KraftNode):
 
     def settings(self) -> str:
         return super().settings() + f"log.dirs={{logs}},{self.second}\n"
+
+
+class TwoDirectories(SecondDirectory, KraftNode):
+    """A node of KRaft with two log directories."""
+
+
+class TwoOldDirectories(SecondDirectory, OldNode):
+    """A broker of ZooKeeper with two log directories."""
 
 
 @pytest.fixture(scope="module")
@@ -135,17 +143,6 @@ def test_a_partition_that_came_to_another_disk_is_served(node: TwoDirectories, c
     node.start()
     assert len(client.consume(node.address, "made", 0)) == 5
     assert not (source / "made-0").exists()
-
-
-class TwoOldDirectories(OldNode):
-    """A broker of ZooKeeper with a second log directory."""
-
-    @property
-    def second(self) -> Path:
-        return self.folder / "second"
-
-    def settings(self) -> str:
-        return super().settings() + f"log.dirs={{logs}},{self.second}\n"
 
 
 def test_the_disks_of_a_broker_of_zookeeper(client: Client, tmp_path: Path) -> None:

@@ -233,8 +233,8 @@ def read_meta_properties(buffer: Sliceable) -> Iterator[MetaProperties | SideFil
     yield MetaProperties(version, text("cluster.id"), number("broker.id"), number("node.id"), directory)
     yield from problems
     if marked := [name for name in _PROPERTIES if _BYTE_ORDER_MARK + name in found]:
-        marks = f"begins with a byte order mark, which a broker takes for a part of {marked[0]!r}"
-        yield SideFileProblem("bad-value", 0, 3, marks)
+        message = f"begins with a byte order mark, which a broker takes for a part of {marked[0]!r}"
+        yield SideFileProblem("bad-value", 0, len(_BYTE_ORDER_MARK), message)
     if (rest := len(buffer) - MAX_PROPERTIES_BYTES) > 0:
         yield SideFileProblem("bad-value", MAX_PROPERTIES_BYTES, rest, f"{rest} bytes beyond the limit were not read")
     if version not in _REQUIRED:

@@ -239,8 +239,11 @@ def place_in(path: str, roots: Iterable[str]) -> Place:
 
 
 def in_trees(value: _T, roots: Sequence[str]) -> _T:
-    """Returns a copy of what was made while other trees were open, its places as `place_in` finds them."""
-    import pickle  # most runs need it not
+    """Returns what was made while other trees were open, with its places as `place_in` finds them."""
+    trees = [root for root in map(Place, roots) if root.tree is not None]
+    if not trees:
+        return value
+    import pickle  # few runs need it
 
     buffer = io.BytesIO()
 
@@ -250,7 +253,7 @@ def in_trees(value: _T, roots: Sequence[str]) -> _T:
 
     class Unpickler(pickle.Unpickler):
         def persistent_load(self, path: str) -> Place:
-            return place_in(path, roots)
+            return place_in(path, trees)
 
     Pickler(buffer).dump(value)
     buffer.seek(0)

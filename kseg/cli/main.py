@@ -18,18 +18,29 @@ MAX_HELP_COLUMNS = 100
 HALFWAY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """System errors with exit status 4; all others have 3."""
 
-COMMANDS = {
-    "symptoms": "Find the cause of a broker's or client's message, and the commands that help.",
-    "verify": "Check segments, partitions and log directories; name the commands that repair them.",
-    "dump": "Print the batches and records of segments, as kafka-dump-log does, or as JSON, tables, statistics.",
-    "recover": "Repair logs after a crash or disk damage, as a broker does, or keeping every intact batch.",
-    "reindex": "Rebuild index files from the .log, as a broker's recovery does.",
-    "compact": "Compact logs as the broker's log cleaner does: keep the last record of each key.",
-    "retain": "Delete segments as a broker's retention does, or explain why they stay.",
-    "convert": "Write segments in another format or codec; export records to JSON Lines, CSV, Parquet, Arrow.",
-    "undo": "Undo the last change, list changes, or delete the bytes that they keep.",
+GROUPS = {
+    "Look": {
+        "dump": "Print the batches and records of segments, as kafka-dump-log does, or as JSON, tables, statistics.",
+    },
+    "Judge": {
+        "verify": "Check segments, partitions and log directories; name the commands that repair them.",
+        "symptoms": "Find the cause of a broker's or client's message, and the commands that help.",
+    },
+    "Repair": {
+        "recover": "Repair logs after a crash or disk damage, as a broker does, or keeping every intact batch.",
+        "reindex": "Rebuild index files from the .log, as a broker's recovery does.",
+        "undo": "Undo the last change, list changes, or delete the bytes that they keep.",
+    },
+    "Keep": {
+        "retain": "Delete segments as a broker's retention does, or explain why they stay.",
+        "compact": "Compact logs as the broker's log cleaner does: keep the last record of each key.",
+        "convert": "Write segments in another format or codec; export records to JSON Lines, CSV, Parquet, Arrow.",
+    },
 }
-"""In the order of use, for the help."""
+"""The commands with their one-line helps, under the headings of the help."""
+COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+MOVED: dict[str, dict[str, str]] = {}
+"""Options of a command that have become commands of their own."""
 
 
 class _EndedBySignal(KsegError):
@@ -100,7 +111,14 @@ class LazyGroup(click.Group):
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing:
             context = click.Context(command, ctx, name)
-            given: list[click.Parameter] = command.make_parser(context).parse_args([*rest])[2]
+            try:
+                given: list[click.Parameter] = command.make_parser(context).parse_args([*rest])[2]
+            except click.NoSuchOption as error:
+                moved = MOVED.get(name or "", {})
+                option = next((word for word in (each.partition("=")[0] for each in rest) if word in moved), None)
+                if option is None:
+                    raise
+                raise click.UsageError(f"{option} is a command now: kseg {moved[option]}", context) from error
             for parameter in () if any(each.is_eager for each in given) else given:  # --help takes precedence
                 is_single = isinstance(parameter, click.Option) and not (parameter.multiple or parameter.is_flag)
                 if is_single and given.count(parameter) > 1:  # click would use the last value
@@ -109,8 +127,10 @@ class LazyGroup(click.Group):
         return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for heading, commands in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):

@@ -5,7 +5,8 @@ A file is a real one, perhaps truncated or renamed, or new content. Nothing on d
 
 import mmap
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -15,6 +16,7 @@ from kseg.node.index_interval import FilesOnDisk
 from kseg.sidefiles.indexes import EntryWindows
 from kseg.stores.place import Place
 from kseg.stores.source import is_disk_error
+from kseg.stores.windows import Buffers
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,16 @@ class Workspace(FilesOnDisk):
         self._removed: dict[str, list[Removed]] = {}
         self._moved: set[str] = set()
         self._held_bytes = 0
+        self._idle_buffers: list[Buffers] = []
+
+    @contextmanager
+    def borrowed_buffers(self) -> Iterator[Buffers]:
+        """Yields buffers that no other pass over a segment uses meanwhile."""
+        buffers = self._idle_buffers.pop() if self._idle_buffers else Buffers()
+        try:
+            yield buffers
+        finally:
+            self._idle_buffers.append(buffers)
 
     def __contains__(self, name: object) -> bool:
         return name in self.files

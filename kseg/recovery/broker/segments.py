@@ -96,7 +96,7 @@ class AcceptedBatches:
     """Iterates over `HeaderRows` of a source's first ``size`` bytes; ``position`` is the end of the accepted batches.
 
     ``max_size``: max.message.bytes of a broker that treats larger messages as corrupt; such a broker does not know v2,
-    whose checksum is at another place. ``jobs`` threads read a large file.
+    whose checksum is at another place. ``jobs`` threads read a large file. ``buffers`` are used if given.
     """
 
     source: Source
@@ -104,6 +104,7 @@ class AcceptedBatches:
     position: int = 0
     max_size: int | None = None
     jobs: int = 1
+    buffers: Buffers | None = None
 
     def __iter__(self) -> Iterator[HeaderRows]:
         for found in self._intact():
@@ -129,7 +130,7 @@ class AcceptedBatches:
                 self.position = reached
                 yield from some
         while self.position < self.size:
-            windows = Windows(extent, self.position, self.size, walk=False)
+            windows = Windows(extent, self.position, self.size, walk=False, buffers=self.buffers)
             yield from _headers_in(windows)
             self.position = windows.position
             if self.position >= self.size or (found := self._beyond_windows()) is None:
@@ -253,9 +254,10 @@ class BrokerSegment:
         """Yields header rows of the batches from a position up to the first that is not intact."""
         if not 0 <= position < self.size:
             return
-        path, start = self.workspace.location(self.log)  # the real file that contains the .log, and where
-        with open_source(path) as source:
-            batches = AcceptedBatches(source, start + self.size, start + position, max_size, self.workspace.jobs)
+        workspace = self.workspace
+        path, start = workspace.location(self.log)  # the real file that contains the .log, and where
+        with open_source(path) as source, workspace.borrowed_buffers() as buffers:
+            batches = AcceptedBatches(source, start + self.size, start + position, max_size, workspace.jobs, buffers)
             try:
                 for found in batches:
                     if start:

@@ -128,10 +128,10 @@ class ReadValue(click.ParamType):  # type: ignore[type-arg]
 
 
 class LogPath(click.Path):
-    """A path or URL of logs; that of a ``file:`` URL is converted to the path."""
+    """A path or URL of logs; that of a ``file:`` URL is converted to the path. What is there is not asked yet."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return local_path(os.fsdecode(super().convert(value, param, ctx)))
+        return local_path(os.fsdecode(value))
 
 
 def _topics(ctx: click.Context) -> list[str]:

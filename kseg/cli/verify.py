@@ -97,8 +97,8 @@ def command(
     others = () if options.against is None else (options.against,)
     with (
         cli.spark_session(engine, options.jobs) as spark,
-        archives_at(options.paths, spool) as found,
-        archives_at(others, spool) as replicas,
+        archives_at(options.paths, spool, is_live=options.is_live) as found,
+        archives_at(others, spool, is_live=options.is_live) as replicas,
     ):
         remote = RemoteChoice(read_private_keys(options.private_keys), options.topics, tuple(found))
         if len(replicas) > 1:

@@ -21,6 +21,7 @@ from kseg.stores.extent import Extent, ExtentStream
 from kseg.stores.trees import DIRECTORY, FILE, LINK, Tree, TreeNode, tokens
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 _T = TypeVar("_T")
@@ -34,27 +35,144 @@ def normal(inner: str) -> str:
     return "" if inner == "." else inner
 
 
+_MAX_HELD = 64
+
+
+class HeldDirectory:
+    """A directory of the system that is open as long as something refers to it."""
+
+    __slots__ = ("descriptor", "path")
+
+    def __init__(self, path: str, above: "HeldDirectory | None") -> None:
+        """Opens it in the directory above it, if that is held, without following a link. Raises OSError."""
+        self.path, self.descriptor = path, -1
+        if above is None:
+            self.descriptor = os.open(path, _DIRECTORY)
+        else:
+            self.descriptor = above.open(path, _DIRECTORY)
+
+    def open(self, path: str, flags: int) -> int:
+        """Opens what is in it, without following a link. Raises OSError."""
+        try:
+            return os.open(os.path.basename(path), flags | _NOFOLLOW, dir_fd=self.descriptor)
+        except OSError as error:
+            raise type(error)(error.errno, error.strerror, path) from error
+
+    def __del__(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+
+class HeldEntry:
+    """An entry of a held directory, like os.DirEntry."""
+
+    __slots__ = ("_entry", "directory", "name")
+
+    def __init__(self, directory: HeldDirectory, entry: "os.DirEntry[str]") -> None:
+        self.directory, self._entry, self.name = directory, entry, entry.name
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.directory.path, self.name)
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        return self._entry.is_file(follow_symlinks=follow_symlinks)
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        return self._entry.is_dir(follow_symlinks=follow_symlinks)
+
+    def is_symlink(self) -> bool:
+        return self._entry.is_symlink()
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        return self._entry.stat(follow_symlinks=follow_symlinks)
+
+
+class Look:
+    """The directories of the system that a command which only reads has listed at a PATH, above it and below: each is
+    listed once, however many ask for its names and their kinds, and held open, so that what is opened in it is what was
+    listed. The one listed longest ago is let go for another.
+
+    Sizes, times and the existence of files are asked anew. Nothing is kept after `close`.
+    """
+
+    __slots__ = ("_directories", "_is_over", "_listings")
+
+    def __init__(self) -> None:
+        self._listings: dict[str, dict[str, HeldEntry]] = {}
+        self._directories = set[str]()
+        self._is_over = False
+
+    def entries(self, path: str) -> Iterable[HeldEntry]:
+        """Returns the entries of a directory. Raises OSError."""
+        found = self._listings.get(path)
+        if found is None:
+            around = self.entry(path)
+            directory = HeldDirectory(path, None if around is None else around.directory)
+            with os.scandir(directory.descriptor) as entries:
+                found = {entry.name: HeldEntry(directory, entry) for entry in entries}
+            if not self._is_over:
+                if len(self._listings) >= _MAX_HELD:
+                    del self._listings[next(iter(self._listings))]
+                self._listings[path] = found
+        return found.values()
+
+    def entry(self, path: str) -> HeldEntry | None:
+        """Returns the entry of a path whose directory was listed; None if it was not, or had no such name."""
+        directory, _, name = path.rpartition(os.sep)
+        return self._listings.get(directory, {}).get(name)
+
+    def is_directory(self, path: str) -> bool:
+        """As os.path.isdir, which is asked once."""
+        entry = self.entry(path)
+        if entry is not None:
+            return _is_of_kind(entry.is_dir)
+        if path in self._listings or path in self._directories:
+            return True
+        is_directory = os.path.isdir(path)
+        if is_directory and not self._is_over:
+            self._directories.add(path)
+        return is_directory
+
+    def close(self) -> None:
+        self._listings.clear()
+        self._directories.clear()
+        self._is_over = True
+
+
+def look_around(is_live: bool = False) -> "AbstractContextManager[Look | None]":
+    """Returns a `Look` for a block; None for ``is_live``, where files may change, and where the system cannot open a
+    file in an open directory."""
+    can_hold = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
+    return closing(Look()) if can_hold and not is_live else nullcontext()
+
+
 class Place(str):
     """A path, which is shown, sorted and compared as such, and what it leads to.
 
     ``tree`` is None for a path of the system; ``inner`` is its path in the tree. ``is_named``: the user has named it,
-    so that a link is followed and a FIFO is waited for. ``Place(place)`` is the place itself.
+    so that a link is followed and a FIFO is waited for. ``look``: what has been seen there, which the places above and
+    below share; None where files are changed. ``Place(place)`` is the place itself.
     """
 
-    __slots__ = ("inner", "is_named", "tree")
+    __slots__ = ("inner", "is_named", "look", "tree")
 
     tree: Tree | None
     inner: str
     is_named: bool
+    look: Look | None
 
-    def __new__(cls, path: str, tree: Tree | None = None, inner: str = "", is_named: bool = False) -> "Place":
+    def __new__(
+        cls, path: str, tree: Tree | None = None, inner: str = "", is_named: bool = False, look: Look | None = None
+    ) -> "Place":
         if tree is None:
             if isinstance(path, Place):
                 if path.is_named or not is_named:
                     return path
-                tree, inner = path.tree, path.inner
+                tree, inner, look = path.tree, path.inner, look or path.look
         self = super().__new__(cls, path)
         self.tree, self.inner, self.is_named = tree, inner, is_named
+        self.look = look if tree is None else None
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -64,7 +182,7 @@ class Place(str):
         """Returns the place of a name, or of a relative path, in this directory."""
         path = os.path.join(self, name)
         if self.tree is None or os.path.isabs(name):
-            return Place(path)
+            return Place(path, look=self.look)
         return Place(path, self.tree, normal(os.path.join(self.inner, name)))
 
     @property
@@ -75,18 +193,20 @@ class Place(str):
     def parent(self) -> "Place":
         """The directory of its path: "" if the path has none."""
         path = os.path.dirname(self)
-        return Place(path, self.tree, os.path.dirname(self.inner)) if self.inner and self.tree else Place(path)
+        if self.inner and self.tree:
+            return Place(path, self.tree, os.path.dirname(self.inner))
+        return Place(path, look=self.look)
 
     @property
     def absolute(self) -> "Place":
         path = os.path.abspath(self)
-        return Place(path, self.tree, self.inner) if self.tree else Place(path)
+        return Place(path, self.tree, self.inner) if self.tree else Place(path, look=self.look)
 
     def with_ending(self, old: str, new: str) -> "Place":
         """Returns the place with another ending of its path; ``old`` is left out if it ends so."""
         path = self.removesuffix(old) + new
         inner = self.inner and self.inner.removesuffix(old) + new
-        return Place(path, self.tree, inner) if inner else Place(path)
+        return Place(path, self.tree, inner) if inner else Place(path, look=self.look)
 
     @property
     def is_forkable(self) -> bool:
@@ -114,16 +234,21 @@ class Place(str):
             return False
         return found is not None and (kind is None or found.kind == kind)
 
+    def _seen(self) -> HeldEntry | None:
+        return None if self.look is None else self.look.entry(self)
+
     # As the functions of os.path: links are followed.
 
     def is_dir(self) -> bool:
-        return self._asked(os.path.isdir, DIRECTORY)
+        return self._asked(os.path.isdir, DIRECTORY) if self.look is None else self.look.is_directory(self)
 
     def is_file(self) -> bool:
-        return self._asked(os.path.isfile, FILE)
+        entry = self._seen()
+        return self._asked(os.path.isfile, FILE) if entry is None else _is_of_kind(entry.is_file)
 
     def is_link(self) -> bool:
-        return self._asked(os.path.islink, LINK)
+        entry = self._seen()
+        return self._asked(os.path.islink, LINK) if entry is None else entry.is_symlink()
 
     def exists(self) -> bool:
         return self._asked(os.path.exists, None)
@@ -155,14 +280,14 @@ class Place(str):
     def entries(self) -> "AbstractContextManager[Iterator[AnyEntry]]":
         """As os.scandir, to be used as a context manager. Raises OSError."""
         if self.tree is None:
-            return os.scandir(self)
+            return os.scandir(self) if self.look is None else nullcontext(iter(self.look.entries(self)))
         if self._node().kind != DIRECTORY:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self)
         return nullcontext(TreeEntry(self / name, node) for name, node in self.tree.nodes(self.inner))
 
     def names(self) -> list[str]:
         """As os.listdir. Raises OSError."""
-        if self.tree is None:
+        if self.tree is None and self.look is None:
             return os.listdir(self)
         with self.entries() as entries:
             return [entry.name for entry in entries]
@@ -214,13 +339,24 @@ class Place(str):
                 raise OSError(errno.EINVAL, "not a regular file", self)
         elif not _NOFOLLOW and os.path.islink(self):  # on Windows
             raise OSError(errno.ELOOP, LINK_REFUSAL, self)
+        around = None if self.is_named else self._seen()
         try:
-            descriptor = os.open(self, _FLAGS if self.is_named else _FLAGS | _NOFOLLOW)
+            if around is not None:
+                descriptor = around.directory.open(self, _FLAGS)
+            else:
+                descriptor = os.open(self, _FLAGS if self.is_named else _FLAGS | _NOFOLLOW)
         except OSError as error:
             if error.errno == errno.ELOOP and not self.is_named and os.path.islink(self):
                 raise OSError(errno.ELOOP, LINK_REFUSAL, self) from error
             raise
         return descriptor, regular_status(descriptor, self, "not a regular file")
+
+
+def _is_of_kind(ask: Callable[[], bool]) -> bool:
+    try:
+        return ask()
+    except OSError:  # a link to itself
+        return False
 
 
 def _received(path: str, token: bytes | None, inner: str, is_named: bool) -> Place:
@@ -282,7 +418,7 @@ class TreeEntry:
         return self.path.status()
 
 
-AnyEntry = os.DirEntry[str] | TreeEntry
+AnyEntry = os.DirEntry[str] | HeldEntry | TreeEntry
 
 
 def size_of(path: str) -> int:

@@ -50,7 +50,7 @@ def judge_path(
 
         judge_storage(path, settings, report)
         return
-    with archives_at([path], current_spool()) as (place,):
+    with archives_at([path], current_spool(), is_live=settings.is_live) as (place,):
         place.check()
         try:
             if place.is_dir():

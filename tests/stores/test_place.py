@@ -2,10 +2,12 @@
 
 import gzip
 import io
+import os
 import pickle
 import tarfile
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,3 +76,42 @@ def test_files_of_other_trees_are_in_one_directory() -> None:
     assert not log.exists()
     assert log.parent.names() == ["0.index"]
     assert log.with_ending(".log", ".index").read(9) == b"index"
+
+
+def test_what_a_command_only_reads_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a-0").mkdir()
+    (tmp_path / "a-0" / "0.log").write_bytes(b"log")
+    (tmp_path / "b-0").symlink_to("a-0")
+    (tmp_path / "c-0").symlink_to("c-0")
+    listed, real = [], os.scandir
+
+    def scandir(at: int) -> Any:
+        listed.append(os.readlink(f"/proc/self/fd/{at}") if isinstance(at, int) else at)
+        return real(at)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    monkeypatch.setattr(os, "supports_fd", {*os.supports_fd, scandir})
+    with archives_at([str(tmp_path)], Spool()) as (root,):
+        for _ in range(2):
+            assert sorted(root.names()) == ["a-0", "b-0", "c-0"]
+            assert [(root / name).is_dir() for name in ("a-0", "b-0", "c-0")] == [True, True, False]
+            assert [(root / name).is_link() for name in ("a-0", "b-0", "c-0")] == [False, True, True]
+            assert len((root / "a-0").parent.names()) == 3
+            assert (root / "a-0").names() == ["0.log"]
+            assert ((root / "a-0" / "0.log").is_file(), (root / "a-0").is_file()) == (True, False)
+        assert listed == [str(tmp_path), str(tmp_path / "a-0")]
+        (tmp_path / "a-0" / "0.log").write_bytes(b"longer")
+        assert (root / "a-0" / "0.log").size() == 6
+        (tmp_path / "a-0").rename(tmp_path / "old")
+        (tmp_path / "a-0").symlink_to("/")
+        assert (root / "a-0" / "0.log").read(10) == b"longer", "a link in the path leads elsewhere"
+        (tmp_path / "d-0").mkdir()
+        assert (root / "d-0").is_dir()
+    assert sorted(root.names()) == ["a-0", "b-0", "c-0", "d-0", "old"], "what was seen holds after the command"
+
+
+def test_a_directory_in_use_is_listed_anew(tmp_path: Path) -> None:
+    with archives_at([str(tmp_path)], Spool(), is_live=True) as (root,):
+        assert root.names() == []
+        (tmp_path / "a-0").mkdir()
+        assert root.names() == ["a-0"]

@@ -33,7 +33,7 @@ from kseg.segment.paths import hint, is_log_directory, partition_count, warn_of_
 from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores.archives.mounting import form_at
 from kseg.stores.no_follow import resolved, resolved_to_change
-from kseg.stores.place import Place, place_in
+from kseg.stores.place import Place, look_around, place_in
 from kseg.stores.source import STANDARD_INPUT, is_disk_error
 from kseg.stores.stored_object import is_url, shown
 
@@ -675,11 +675,14 @@ def run(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions,
     check_local(options.output or "")
     planner, state = make_planner(options, reporter), RunState(reporter, options.is_dry)
     failures = planner.failures
-    planner.nodes.give(paths)
-    paths = planner.nodes.paths
-    reporter.begin(planner.at_once, partition_count(paths))
-    paths = without_same_outputs(paths, options.output, failures)
     with ExitStack() as held:
+        if options.is_dry and options.output is None:  # nothing that is seen changes before it is used
+            look = held.enter_context(look_around())
+            paths = [Place(path, look=look) for path in paths]
+        planner.nodes.give(paths)
+        paths = planner.nodes.paths
+        reporter.begin(planner.at_once, partition_count(paths))
+        paths = without_same_outputs(paths, options.output, failures)
         refused = _lock_all(paths, held) if options.takes_lock and options.output is None and not options.is_dry else {}
         unfinished = list[PathRun]()
         try:

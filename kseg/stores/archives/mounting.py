@@ -14,14 +14,16 @@ from kseg.errors import KsegError, PathError, UnsupportedError, text_of
 from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, HEAD_BYTES, REDPANDA_NAME, form_of
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
-from kseg.stores.place import Place, normal, place_in
+from kseg.stores.place import Look, Place, look_around, normal, place_in
 from kseg.stores.source import STANDARD_INPUT, is_disk_error, open_source, seekable_descriptor
 from kseg.stores.stored_object import is_url, shown, store_root
 from kseg.stores.trees import DIRECTORY, FILE, ArchiveProblem, Tree, UnopenedTree
 
 
 @contextmanager
-def archives_at(paths: Iterable[str], spool: Spool, stores: Iterable[Place] = ()) -> Iterator[list[Place]]:
+def archives_at(
+    paths: Iterable[str], spool: Spool, stores: Iterable[Place] = (), is_live: bool = False
+) -> Iterator[list[Place]]:
     """Opens packed files and archives that are at the paths or contain them, and the stores of URLs.
 
     Yields the places; URLs are without credentials, their globs are expanded. `Place.check` raises the error of a path
@@ -29,9 +31,12 @@ def archives_at(paths: Iterable[str], spool: Spool, stores: Iterable[Place] = ()
     """
     with use_spool(spool), ExitStack() as made:
         found, opened = list[Place](), {str(store): store.tree for store in stores}
+        look = made.enter_context(look_around(is_live))
         for path in paths:
-            open_at = _places_of_url if is_url(path) else _places_of
-            found += open_at(path, spool, made, opened)
+            if is_url(path):
+                found += _places_of_url(path, spool, made, opened)
+            else:
+                found.append(_place_of(path, look, spool, made, opened))
         yield found
 
 
@@ -42,18 +47,18 @@ def problems_of(places: Iterable[Place]) -> Iterator[tuple[str, ArchiveProblem]]
         yield from ((tree.path, problem) for problem in tree.problems)
 
 
-def _places_of(path: str, spool: Spool, made: ExitStack, opened: dict[str, Tree | None]) -> list[Place]:
+def _place_of(path: str, look: Look | None, spool: Spool, made: ExitStack, opened: dict[str, Tree | None]) -> Place:
     """Opens the archive that a path leads into, in ``made``; ``opened``: those of the paths before, by their files."""
-    place = Place(path, is_named=True)
-    root = None if place.tree is not None else _file_of(path)
+    place = Place(path, is_named=True, look=look)
+    root = None if place.tree is not None or place.is_dir() else _file_of(path)
     if root is None:
-        return [place]
+        return place
     if root not in opened:
         work = partial(_standard_input, spool) if root == STANDARD_INPUT else partial(_opened_file, root, spool)
         opened[root] = _tree_or_error(root, work, made)
     if opened[root]:
-        place = Place(path, opened[root], normal(path[len(root) :].strip("/")), is_named=True)
-    return [place]
+        return Place(path, opened[root], normal(path[len(root) :].strip("/")), is_named=True)
+    return place
 
 
 def _places_of_url(url: str, spool: Spool, made: ExitStack, opened: dict[str, Tree | None]) -> list[Place]:

@@ -10,7 +10,6 @@ Sources: LocalTieredStorage and RemoteLogSegmentFileset of Kafka; ObjectKeyFacto
 Every check of a path asks this first, and most paths hold none: so it imports nothing that reads a segment.
 """
 
-import os
 import re
 from typing import NamedTuple
 
@@ -93,7 +92,7 @@ def is_remote_storage(path: str) -> bool:
         folder, seen = pending.pop(), seen + 1
         place = Place(path) / folder if folder else Place(path)
         try:
-            with place.entries() if is_url(path) else os.scandir(place) as entries:
+            with place.entries() as entries:
                 found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except (OSError, PathError):
             continue

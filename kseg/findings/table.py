@@ -81,6 +81,7 @@ KINDS: dict[str, Kind] = {
     "leader-epoch-falls": Kind(WARNING, SALVAGE),
     "future-timestamp": Kind(WARNING, needs=DECISION),
     "early-timestamp": Kind(WARNING, needs=DECISION),
+    "unsupported-format": Kind(ERROR, needs=DECISION),
     "old-message-format": Kind(INFO, "kseg convert --to v2"),
     # Reading
     "file-shrank": Kind(ERROR, needs=BROKER),

@@ -153,6 +153,13 @@ class Era(Release):
     has_topic_ids = ReleaseRule(since=(2, 8))
     """partition.metadata exists."""
 
+    # Batches
+
+    has_timestamps = ReleaseRule(since=(0, 10))
+    """Messages of format v1 are written and read."""
+    has_lz4 = ReleaseRule(since=(0, 8, 2))
+    has_zstd = ReleaseRule(since=(2, 1))
+
     # Scans of segments
 
     @property

@@ -1,11 +1,12 @@
 """Checks the bytes of segments and the offsets of batches: damage, checksums, records, order, gaps."""
 
 from bisect import bisect_left
+from collections import Counter
 from typing import NamedTuple
 
 from kseg.findings.table import DECISION, ERROR, INFO, severity_of
 from kseg.formats import message_set, record_batch, v07
-from kseg.formats.compression import LARGEST_EXPANSION
+from kseg.formats.compression import LARGEST_EXPANSION, LZ4, ZSTD, codec_name
 from kseg.formats.record_batch import ABORT, HEADER_BYTES
 from kseg.formats.rows import Scratch, Sliceable
 from kseg.formats.suffixes import LOG
@@ -424,3 +425,38 @@ def _is_between_equal_epochs(headers: HeaderRows, row: int) -> bool:
     known = headers.epochs
     before, first, second, behind = (known[i] if 0 <= i < headers.count else None for i in range(row - 2, row + 2))
     return (before is not None and before == second) or (behind is not None and first == behind)
+
+
+class FormatRule(Rule):
+    """Checks, for the start of an old release, that it knows the formats and codecs of all batches."""
+
+    def __init__(self, partition: PartitionCheck) -> None:
+        super().__init__(partition)
+        era = partition.settings.era
+        self._formats = 0 if not era.has_timestamps else 1 if not era.has_producers else 2
+        """The newest format that the release reads."""
+        codecs = {LZ4: era.has_lz4, ZSTD: era.has_zstd}
+        self._codecs = frozenset(codec for codec, is_known in codecs.items() if not is_known)
+        """The codecs that it does not know."""
+        self._counts = Counter[str]()
+        self._first: dict[str, tuple[str, BatchRow]] = {}
+
+    def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
+        if segment.file.is_07:
+            return
+        for i, (magic, attributes) in enumerate(zip(headers.magics, headers.attributes, strict=True)):
+            unknown = f"format v{magic}" if magic > self._formats else ""
+            if not unknown and attributes & fields.CODEC in self._codecs:
+                unknown = f"codec {codec_name(attributes & fields.CODEC)}"
+            if unknown:
+                self._counts[unknown] += 1
+                self._first.setdefault(unknown, (segment.path, headers[i]))
+
+    def finish(self) -> None:
+        name = self.partition.settings.era.name
+        for unknown, (path, batch) in self._first.items():
+            text = f"Kafka {name} does not know {unknown}; batches of it in the partition: {self._counts[unknown]}"
+            if unknown == "format v2":  # whose checksum is at another place
+                text += "; it takes them for damage, and a start after a crash cuts the log at the first one"
+            offset = batch.first_offset if batch.first_offset >= 0 else batch.last_offset
+            self.report.add("unsupported-format", path, text, batch.position, batch.size, offset)

@@ -6,7 +6,7 @@ from kseg.segment.files import SegmentFile, segment_file
 from kseg.segment.paths import refuse_empty_pack
 from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
-from kseg.verification.batches import BatchRule
+from kseg.verification.batches import BatchRule, FormatRule
 from kseg.verification.gaps import CleanerRule
 from kseg.verification.indexes import IndexRule
 from kseg.verification.partition import CheckSettings, PartitionCheck, Rule, judge_segments
@@ -16,15 +16,16 @@ from kseg.verification.transactions import ProducerRule
 
 def rules_of(partition: PartitionCheck) -> list[Rule]:
     """Returns the rules in the order of their calls: `BatchRule` fills in the fields of `Segment` that others read."""
+    of_release = () if partition.settings.era.has_zstd else (FormatRule,)
     if not partition.is_whole:
-        return [rule(partition) for rule in (BatchRule, IndexRule, ProducerRule, CleanerRule)]
+        return [rule(partition) for rule in (BatchRule, IndexRule, ProducerRule, CleanerRule, *of_release)]
     from kseg.verification import internal_topics, metadata, side_files, surroundings  # most single files need none
 
     rules: tuple[type[Rule], ...] = (
         BatchRule, IndexRule, ProducerRule, side_files.EpochRule, CleanerRule, side_files.CheckpointRule,
         side_files.LeftoverRule, metadata.TopicIdRule, metadata.MetadataLogRule, metadata.RemoteMetadataRule,
         side_files.PendingChangeRule, side_files.ForeignBatchRule, internal_topics.InternalTopicRule,
-        surroundings.OwnerRule,
+        surroundings.OwnerRule, *of_release,
     )  # fmt: skip
     return [rule(partition) for rule in rules]
 

@@ -56,7 +56,7 @@ class FilesOnDisk:
         with errors_at(directory), Place(directory).entries() as entries:
             for entry in entries:
                 if entry.is_symlink():
-                    raise PathError(f"{entry.path}: is a symbolic link, which kseg does not change")
+                    raise PathError(f"{Place(directory) / entry.name}: is a symbolic link, which kseg does not change")
                 if entry.is_file(follow_symlinks=False):
                     self.statuses[entry.name] = status = entry.stat(follow_symlinks=False)
                     self._sizes[entry.name] = status.st_size

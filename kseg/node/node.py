@@ -384,7 +384,8 @@ class Node:
 
     def directory_at(self, path: str) -> LogDirectory | None:
         """Returns the log directory at a path."""
-        return self._by_place.get(os.path.realpath(path))
+        found = self._by_place.get(path)
+        return found if found is not None else self._by_place.get(os.path.realpath(path))
 
     def partition(self, path: str) -> Partition:
         """Returns a partition directory of the node."""

@@ -200,16 +200,24 @@ def file_names(directory: str) -> list[str]:
 
 
 class Listing(NamedTuple):
-    """The entries of a directory by name: regular files, and all others."""
+    """The entries of a directory by name: regular files, and all others. ``held``: what they need to be asked more."""
 
+    place: Place
     files: dict[str, AnyEntry]
     others: dict[str, AnyEntry]
+    held: object = None
+
+    @property
+    def names(self) -> tuple[list[str], list[str]]:
+        """Those of regular files, and all others."""
+        return [*self.files], [*self.others]
 
 
 def listing_of(directory: str) -> Listing:
     """Lists a directory. Raises PathError if it cannot be read."""
-    found = Listing({}, {})
-    with errors_at(directory), Place(directory).entries() as entries:
+    place = Place(directory)
+    with errors_at(directory), place.entries() as entries:
+        found = Listing(place, {}, {}, None if place.look is None else place.look.listed(place))
         for entry in entries:
             (found.files if is_regular_file(entry) else found.others)[entry.name] = entry
     return found
@@ -217,8 +225,7 @@ def listing_of(directory: str) -> Listing:
 
 def regular_and_other_names(directory: str) -> tuple[list[str], list[str]]:
     """Returns the names of a directory's regular files, and all other names. Raises PathError if it cannot be read."""
-    found = listing_of(directory)
-    return [*found.files], [*found.others]
+    return listing_of(directory).names
 
 
 def is_regular_file(entry: AnyEntry) -> bool:

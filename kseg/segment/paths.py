@@ -183,7 +183,7 @@ def warn_of_skipped_files(
     """
     if listing is None and not Place(path).is_dir():
         return
-    files, others = map(list, listing or listing_of(path))
+    files, others = (listing or listing_of(path)).names
     odd = [name for name in files if not (is_part_of_log(name) or name.startswith(OWN_PREFIX) or name == LOCK_NAME)]
     packings = {name: _segment_packing(Place(path) / name, name, is_packed_only) for name in odd}
     found = {name for name, packing in packings.items() if packing is not None}
@@ -347,11 +347,11 @@ def all_bytes(listing: Listing) -> int:
     """Returns the size of all files in a listed directory, at any depth, each once: hard links share their bytes."""
     total, counted, left = 0, set[tuple[int, int]](), [listing]
     while left:
-        files, others = left.pop()
+        place, files, others, _ = left.pop()
         for entry in chain(files.values(), others.values()):
             with suppress(KsegError, OSError):  # what has gone, or may not be read, has no size that is known
                 if others and entry.name in others and leads_to_directory(entry, with_links=False):
-                    left.append(listing_of(entry.path))
+                    left.append(listing_of(place / entry.name))
                     continue
                 status = entry.stat(follow_symlinks=False)
                 own = status.st_dev, status.st_ino

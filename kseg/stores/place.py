@@ -54,7 +54,7 @@ class HeldDirectory:
     def open(self, path: str, flags: int) -> int:
         """Opens what is in it, without following a link. Raises OSError."""
         try:
-            return os.open(os.path.basename(path), flags | _NOFOLLOW, dir_fd=self.descriptor)
+            return os.open(path.rpartition(os.sep)[2], flags | _NOFOLLOW, dir_fd=self.descriptor)
         except OSError as error:
             raise type(error)(error.errno, error.strerror, path) from error
 
@@ -63,29 +63,16 @@ class HeldDirectory:
             os.close(self.descriptor)
 
 
-class HeldEntry:
-    """An entry of a held directory, like os.DirEntry."""
+class Listed(dict[str, "os.DirEntry[str]"]):
+    """The entries of a directory by name. They are those of an open directory: what is asked of one later needs this
+    to be kept. Their ``path`` is a name alone."""
 
-    __slots__ = ("_entry", "directory", "name")
+    __slots__ = ("directory",)
 
-    def __init__(self, directory: HeldDirectory, entry: "os.DirEntry[str]") -> None:
-        self.directory, self._entry, self.name = directory, entry, entry.name
-
-    @property
-    def path(self) -> str:
-        return os.path.join(self.directory.path, self.name)
-
-    def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        return self._entry.is_file(follow_symlinks=follow_symlinks)
-
-    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        return self._entry.is_dir(follow_symlinks=follow_symlinks)
-
-    def is_symlink(self) -> bool:
-        return self._entry.is_symlink()
-
-    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        return self._entry.stat(follow_symlinks=follow_symlinks)
+    def __init__(self, directory: HeldDirectory) -> None:
+        with os.scandir(directory.descriptor) as entries:
+            super().__init__((entry.name, entry) for entry in entries)
+        self.directory = directory
 
 
 class Look:
@@ -99,28 +86,32 @@ class Look:
     __slots__ = ("_directories", "_is_over", "_listings")
 
     def __init__(self) -> None:
-        self._listings: dict[str, dict[str, HeldEntry]] = {}
+        self._listings: dict[str, Listed] = {}
         self._directories = set[str]()
         self._is_over = False
 
-    def entries(self, path: str) -> Iterable[HeldEntry]:
+    def listed(self, path: str) -> Listed:
         """Returns the entries of a directory. Raises OSError."""
         found = self._listings.get(path)
         if found is None:
-            around = self.entry(path)
-            directory = HeldDirectory(path, None if around is None else around.directory)
-            with os.scandir(directory.descriptor) as entries:
-                found = {entry.name: HeldEntry(directory, entry) for entry in entries}
+            around = self.around(path)
+            found = Listed(HeldDirectory(path, None if around is None else around.directory))
             if not self._is_over:
                 if len(self._listings) >= _MAX_HELD:
                     del self._listings[next(iter(self._listings))]
                 self._listings[path] = found
-        return found.values()
+        return found
 
-    def entry(self, path: str) -> HeldEntry | None:
-        """Returns the entry of a path whose directory was listed; None if it was not, or had no such name."""
+    def around(self, path: str) -> Listed | None:
+        """Returns the entries of the directory that a path is in; None if it was not listed, or had no such name."""
         directory, _, name = path.rpartition(os.sep)
-        return self._listings.get(directory, {}).get(name)
+        found = self._listings.get(directory)
+        return found if found is not None and name in found else None
+
+    def entry(self, path: str) -> "os.DirEntry[str] | None":
+        """Returns the entry of a path; None if its directory was not listed, or had no such name."""
+        found = self.around(path)
+        return None if found is None else found[path.rpartition(os.sep)[2]]
 
     def is_directory(self, path: str) -> bool:
         """As os.path.isdir, which is asked once."""
@@ -180,6 +171,8 @@ class Place(str):
 
     def __truediv__(self, name: str) -> "Place":
         """Returns the place of a name, or of a relative path, in this directory."""
+        if self.tree is None and self[-1:] not in ("", os.sep) and name[:1] != os.sep and os.altsep is None:
+            return Place(f"{self}{os.sep}{name}", look=self.look)
         path = os.path.join(self, name)
         if self.tree is None or os.path.isabs(name):
             return Place(path, look=self.look)
@@ -234,7 +227,7 @@ class Place(str):
             return False
         return found is not None and (kind is None or found.kind == kind)
 
-    def _seen(self) -> HeldEntry | None:
+    def _seen(self) -> "os.DirEntry[str] | None":
         return None if self.look is None else self.look.entry(self)
 
     # As the functions of os.path: links are followed.
@@ -280,7 +273,7 @@ class Place(str):
     def entries(self) -> "AbstractContextManager[Iterator[AnyEntry]]":
         """As os.scandir, to be used as a context manager. Raises OSError."""
         if self.tree is None:
-            return os.scandir(self) if self.look is None else nullcontext(iter(self.look.entries(self)))
+            return os.scandir(self) if self.look is None else nullcontext(iter(self.look.listed(self).values()))
         if self._node().kind != DIRECTORY:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self)
         return nullcontext(TreeEntry(self / name, node) for name, node in self.tree.nodes(self.inner))
@@ -339,7 +332,7 @@ class Place(str):
                 raise OSError(errno.EINVAL, "not a regular file", self)
         elif not _NOFOLLOW and os.path.islink(self):  # on Windows
             raise OSError(errno.ELOOP, LINK_REFUSAL, self)
-        around = None if self.is_named else self._seen()
+        around = None if self.is_named or self.look is None else self.look.around(self)
         try:
             if around is not None:
                 descriptor = around.directory.open(self, _FLAGS)
@@ -418,7 +411,7 @@ class TreeEntry:
         return self.path.status()
 
 
-AnyEntry = os.DirEntry[str] | HeldEntry | TreeEntry
+AnyEntry = os.DirEntry[str] | TreeEntry
 
 
 def size_of(path: str) -> int:

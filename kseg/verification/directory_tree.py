@@ -235,7 +235,7 @@ def judge_partition(
 ) -> PartitionCheck:
     """Checks a partition directory, including files with other names. Raises PathError if it cannot be read."""
     listing = segment_files.listing_of(directory)
-    files_in, others = map(list, listing)
+    files_in, others = listing.names
     names = frozenset(files_in)
     own_name = os.path.basename(directory)
     if own_name in ("", ".", ".."):

@@ -183,13 +183,14 @@ def warn_of_skipped_files(
     """
     if listing is None and not Place(path).is_dir():
         return
-    files, others = (listing or listing_of(path)).names
+    listing = listing or listing_of(path)
+    files, others = listing.names
     odd = [name for name in files if not (is_part_of_log(name) or name.startswith(OWN_PREFIX) or name == LOCK_NAME)]
     packings = {name: _segment_packing(Place(path) / name, name, is_packed_only) for name in odd}
     found = {name for name, packing in packings.items() if packing is not None}
     # Links lead out of a log directory: partitions behind them are not read.
-    places = {name: Place(path) / name for name in others + files if parse_partition_name(name) is not None}
-    found |= {name for name, place in places.items() if place.is_link() and place.is_dir()}
+    entries = (entry for entry in listing.others.values() if entry.is_symlink() and leads_to_directory(entry))
+    found |= {entry.name for entry in entries if parse_partition_name(entry.name) is not None}
     found |= {name for name in others if named_like_segment(name) and not name.startswith(OWN_PREFIX)}
     if not found:
         return

@@ -28,7 +28,14 @@ from kseg.node.paths import expanded
 from kseg.node.server_properties import ServerProperties
 from kseg.node.topics import Topics
 from kseg.quantities import plural
-from kseg.segment.files import CLEAN_SHUTDOWN, list_partitions, list_segments, own_name, own_partitions
+from kseg.segment.files import (
+    CLEAN_SHUTDOWN,
+    list_partitions,
+    list_segments,
+    listing_of,
+    own_name,
+    own_partitions,
+)  # fmt: skip
 from kseg.segment.paths import hint, is_log_directory, partition_count, warn_of_skipped_files
 from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores.archives.mounting import form_at
@@ -738,9 +745,10 @@ def _run_path(
             )
     partitions = [] if is_single else list_partitions(real)
     warn_of_skipped_files(real, False, reporter.warning, is_single and planner.reads_all_files)
-    for partition in partitions:
-        warn_of_skipped_files(partition, False, reporter.warning, planner.reads_all_files)
     own = set(own_partitions(real)) if partitions else set()
+    for partition in partitions:
+        listing = listing_of(partition) if partition in own else None
+        warn_of_skipped_files(partition, False, reporter.warning, planner.reads_all_files, listing)
     for link in (path for path in partitions if path not in own):
         planner.failures.add(PathError(f"{link}: is a link out of the log directory: name its target"), link)
     path_run = PathRun(real, is_single, planner, options, state)

@@ -10,7 +10,7 @@ __version__ = "1.0.0rc1"
 TYPE_CHECKING = False  # as in typing, which takes longer to import than all else here
 
 if TYPE_CHECKING:
-    from kseg.api.changes import Action, Lost, Plan, Result, compact, convert, recover, reindex, retain, undo
+    from kseg.api.changes import Action, Lost, Plan, Result, compact, convert, quorum, recover, reindex, retain, undo
     from kseg.api.log import Batch, Damage, Log, Record, open
     from kseg.api.scan import Scan, scan
     from kseg.api.verdict import Summary, Verdict, verify
@@ -59,6 +59,7 @@ __all__ = [
     "convert",
     "log_writer",
     "open",
+    "quorum",
     "recover",
     "reindex",
     "retain",
@@ -70,7 +71,7 @@ __all__ = [
 
 _MODULES = {
     "kseg.api.changes": (
-        "Action", "Lost", "Plan", "Result", "compact", "convert", "recover", "reindex", "retain", "undo",
+        "Action", "Lost", "Plan", "Result", "compact", "convert", "quorum", "recover", "reindex", "retain", "undo",
     ),
     "kseg.api.log": ("Batch", "Damage", "Log", "Record", "open"),
     "kseg.api.scan": ("Scan", "scan"),

@@ -1,4 +1,4 @@
-"""The functions that plan changes: ``kseg.recover``, ``reindex``, ``compact``, ``retain``, ``convert``, ``undo``.
+"""The functions that plan changes: ``kseg.recover``, ``restore``, ``carve``, ``quorum``, ``reindex`` and others.
 
 All take paths of partitions and log directories and return a `Plan`. ``output``: a directory for the resulting
 partitions; the paths are only read then. ``keep``: where removed bytes are kept for ``undo``: True beside the
@@ -326,6 +326,50 @@ def recover(
     if from_replica is not None:
         options = replace(options, from_replica=resolved(os.fspath(from_replica)))
     return _plan(path, "recover", partial(RecoveryPlanner, options, make_checks=make_checks), change)
+
+
+@checked
+def quorum(
+    path: Paths = (),
+    *,
+    rewrite: bool = False,
+    new: int | None = None,
+    listener: str | None = None,
+    topics_from: Paths = (),
+    as_of: int | None = None,
+    output: Path | None = None,
+    keep: bool | Path = True,
+    lock: bool = True,
+) -> Plan:
+    """Plans to bring the metadata log of a KRaft cluster back, as ``kseg quorum`` does.
+
+    ``rewrite``: the only voter of the quorum gets a snapshot of all records that can be replayed. ``new``: the node id
+    of a new, single controller, whose log directory is ``output``; ``listener``: its NAME://HOST:PORT.
+    ``topics_from``: log directories with the partitions of topics that the metadata log lacks. ``as_of``: only records
+    below this offset are used.
+
+    >>> plan = kseg.quorum("kraft-logs", new=9, listener="CONTROLLER://10.0.0.9:9093", output="new")
+    >>> [action.action for action in plan.actions]
+    ['create', 'create', 'create']
+    """
+    given = locals()
+    from kseg.recovery import metadata_log
+
+    sources, paths = (paths_of(each) if each else () for each in (topics_from, path))
+    options = filled(metadata_log.QuorumOptions, given, topics_from=sources)
+    options.check(paths, None if output is None else os.fspath(output))
+    change = OutputArguments(topics=None, keep=keep, lock=lock, output=output)
+    if rewrite:
+        return _plan(path, "quorum", partial(metadata_log.RewritePlanner, options), change)
+
+    def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
+        wanted = driver.ChangeOptions(is_dry, lock, output=resolved(os.fspath(output or "")))
+        plan, snapshot = metadata_log.write_new_quorum(next(iter(paths), None), options, wanted, reporter.warning)
+        snapshot.report(reporter.warning)
+        reporter.warning(metadata_log.settings_after(options, snapshot))
+        return driver.created([plan], is_dry, reporter, damage_remains=bool(snapshot.left_out))
+
+    return Plan("quorum", paths, run_command, keeps=False)
 
 
 @checked

@@ -87,6 +87,8 @@ def _change(
 
 in_place_options = gathered("change", _change, _KEEPING | DRY_AND_LOCK)
 """As ``change``: --dry-run, --no-lock, --quarantine, --no-quarantine."""
+unlinked_options = gathered("change", _change, DRY_AND_LOCK | _KEEPING | {"output": _OUTPUT["output"]})
+"""As ``change`` those of `in_place_options`, and --output."""
 
 
 def changing_options(command: CommandFunction) -> CommandFunction:

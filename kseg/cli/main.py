@@ -30,6 +30,7 @@ GROUPS = {
         "recover": "Repair logs after a crash or disk damage, as a broker does, or keeping every intact batch.",
         "reindex": "Rebuild index files from the .log, as a broker's recovery does.",
         "undo": "Undo the last change, list changes, or delete the bytes that they keep.",
+        "quorum": "Bring a cluster's metadata log back: for its only voter, or for a new quorum.",
     },
     "Keep": {
         "retain": "Delete segments as a broker's retention does, or explain why they stay.",
@@ -39,7 +40,12 @@ GROUPS = {
 }
 """The commands with their one-line helps, under the headings of the help."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
-MOVED: dict[str, dict[str, str]] = {}
+MOVED: dict[str, dict[str, str]] = {
+    "recover": {
+        "--metadata-snapshot": "quorum --rewrite", "--new-quorum": "quorum --new", "--listener": "quorum --new",
+        "--topics-from": "quorum --topics-from", "--as-of": "quorum --as-of",
+    },
+}  # fmt: skip
 """Options of a command that have become commands of their own."""
 
 
@@ -148,6 +154,7 @@ _OTHER_NAMES = {
     "retain": "retention delete remove rm purge expire prune",
     "convert": "export import upgrade recompress compress transform jsonl csv parquet",
     "undo": "revert rollback back",
+    "quorum": "metadata metadata-snapshot new-quorum controller voter kraft",
 }
 """Words that people type for a command, by its name."""
 

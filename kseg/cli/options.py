@@ -77,6 +77,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("List the changes of a log directory", "kseg undo --list /kafka-logs"),
         ("Undo the last change", "kseg undo orders-0"),
     ),
+    "quorum": (
+        ("A readable metadata log for the only controller", "kseg quorum --rewrite /kafka-logs"),
+        (
+            "A new controller, from a broker's copy of the metadata",
+            "kseg quorum --new 9 --listener CONTROLLER://10.0.0.9:9093 --output /new /kafka-logs",
+        ),
+    ),
 }
 
 

@@ -16,7 +16,7 @@ from kseg.changes.disk_space import PlanTotals
 from kseg.changes.driver.command import ChangeOptions, Failures, Messages, Outcome
 from kseg.changes.new_directories import ResumableOutput, resumable_output, resumable_store_output
 from kseg.changes.plan import CREATE
-from kseg.cli.changing import changing_options, open_plans, open_printer, run_change
+from kseg.cli.changing import changing_options, open_plans, run_change
 from kseg.cli.options import Command, filled, paths_argument, spool_options, usage_errors
 from kseg.errors import RequestError, refuse_if
 from kseg.formats.json_values import fields_of, name_value
@@ -57,11 +57,6 @@ def _check(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOption
         refuse_if(change.links, "--link excludes --carve")
         return
     refuse(("--like",), given, "is for --carve")
-    if options.metadata_snapshot or options.new_quorum is not None:
-        _check_metadata(paths, change, options, given)
-        return
-    refuse(("--listener",), given, "is for --new-quorum")
-    refuse(("--as-of", "--topics-from"), given, "is for --metadata-snapshot and --new-quorum")
     refuse_if(options.new_cluster and options.topic_id, "--for-cluster excludes --topic-id")
     refuse_if(options.name is not None and not is_topic(options.name), f"--as {options.name!r}: not a topic name")
     if options.from_remote is None:
@@ -72,18 +67,6 @@ def _check(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOption
     refuse_if(change.keeping != Keeping(), "--from-remote removes nothing: no --quarantine, no --no-quarantine")
     refuse_if(change.links, "--link excludes --from-remote")
     refuse_if(len(paths) > 1, "--from-remote takes one log directory")
-
-
-def _check_metadata(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOptions, given: set[str]) -> None:
-    kind, more = "--new-quorum", {"--listener"}
-    if options.metadata_snapshot:
-        kind, more = "--metadata-snapshot", {"--server-properties"}
-    refuse(sorted(given - {kind, "--topics-from", "--as-of"} - more), given, f"excludes {kind}")
-    refuse_if(not paths and (options.metadata_snapshot or not options.topics_from), "Missing argument 'PATH...'.")
-    if options.metadata_snapshot:
-        return
-    refuse_if(options.listener is None or change.output is None, "--new-quorum needs --listener and --output")
-    refuse_if(len(paths) > 1 or change.links, "--new-quorum takes one log directory, and no --link")
 
 
 def _check_local(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOptions) -> None:
@@ -275,12 +258,6 @@ def command(
             return _carve(paths, options.likes, options.jobs or usable_cores(), change, presentation)
         if options.from_remote is not None:
             return _recover_from_remote(paths, change, presentation, options)
-        if options.new_quorum is not None:
-            return _new_quorum(paths, options, change, presentation)
-        if options.metadata_snapshot:
-            from kseg.recovery.metadata_log import MetadataSnapshotPlanner
-
-            return run_change(paths, partial(MetadataSnapshotPlanner, options), change, presentation).exit_status
 
         def make_checks(nodes: Nodes) -> Checks:
             from kseg.verification.recovery_checks import RecoveryChecks  # most recoveries start without them
@@ -330,30 +307,6 @@ def _records_file(path: str, paths: Sequence[str]) -> Callable[[Iterable[str], b
     return write
 
 
-def _new_quorum(
-    paths: tuple[str, ...], options: RecoverOptions, change: ChangeOptions, presentation: Presentation
-) -> int:
-    """Writes the log directory of a new controller. Returns the exit status: 1 if something was left out."""
-    from kseg.recovery.metadata_log import write_new_quorum
-
-    node, listener = options.new_quorum, options.listener
-    assert listener is not None
-    with open_printer(presentation, change.is_dry) as printer:
-        plan, snapshot = write_new_quorum(next(iter(paths), None), options, change, printer.warning)
-        snapshot.report(printer.warning)
-        printer.created([plan], damage_remains=bool(snapshot.left_out))
-    if not change.is_dry:
-        if snapshot.has_dynamic_voters:
-            voters = f"controller.quorum.bootstrap.servers={listener.address}"
-        else:
-            voters = f"controller.quorum.voters={node}@{listener.address}"
-        printer.warning(
-            f"set node.id={node} of the new controller, and {voters} on all nodes; start the controller first, then "
-            "restart the brokers"
-        )
-    return int(bool(snapshot.left_out) or change.is_dry)
-
-
 def _carve(
     images: Sequence[str], likes: Sequence[str], jobs: int, change: ChangeOptions, presentation: Presentation
 ) -> int:
@@ -369,7 +322,7 @@ def _carve(
         with Progress(sum(map(image_bytes, images)), presentation.quiet) as progress:
             notices.before = progress.erase
             carved = carve(images, change, likes, jobs, progress.advance)
-        printer.created(carved.plans, more=carved.summary())
+        printer.created(carved.plans, facts=carved.summary())
     found = f"found {plural(carved.batches, 'batch', 'batches')} of {plural(len(carved.plans), 'log', 'logs')}"
     more = [f"{plural(carved.duplicates, 'copy', 'copies')} left out"] if carved.duplicates else []
     more += [f"{plural(carved.mended, 'cut batch', 'cut batches')} put together"] if carved.mended else []

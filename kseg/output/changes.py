@@ -66,8 +66,6 @@ class PlanPrinter:
         self.totals, self.undone = PlanTotals(), PlanTotals()
         self._is_dry, self._keeps, self._is_quiet = is_dry, keeps, is_quiet
         self._shown: dict[str, PlanTotals] = {}
-        self._more: Row = {}
-        """What a command adds to its summary in JSON."""
 
     def begin(self, at_once: int, partitions: int) -> None:
         self.totals, self.undone = PlanTotals(at_once), PlanTotals(at_once)
@@ -84,15 +82,14 @@ class PlanPrinter:
                 self._put_plan(plan, found)
             self.sink.flush()
 
-    def created(self, plans: Sequence[Plan], damage_remains: bool = False, more: Row | None = None) -> None:
-        """Prints plans of new partitions, which were applied unless this is a dry run, and the totals. ``more``: fields
-        of the summary."""
+    def created(self, plans: Sequence[Plan], damage_remains: bool = False, facts: Row | None = None) -> None:
+        """Prints plans of new partitions, which were applied unless this is a dry run, and the totals. ``facts``: what
+        the command adds to its summary in JSON."""
         self.begin(1, len(plans))
-        self._more = more or {}
         for plan in plans:
             self.plan(plan)
         self.applied()
-        self.finish(Outcome(has_changed=self.has_changed, damage_remains=damage_remains))
+        self.finish(Outcome(has_changed=self.has_changed, damage_remains=damage_remains, facts=facts or {}))
 
     @property
     def has_changed(self) -> bool:
@@ -318,7 +315,7 @@ class JsonPlans(PlanPrinter):
 
     def finish(self, outcome: Outcome) -> None:
         super().finish(outcome)
-        self.sink.put_row(summary_row(self.totals, outcome, self._is_dry) | self._more)
+        self.sink.put_row(summary_row(self.totals, outcome, self._is_dry) | outcome.facts)
         self.sink.flush()
 
 

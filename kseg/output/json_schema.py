@@ -242,6 +242,7 @@ OBJECTS = {
     "retain": _CHANGES + _RETAIN,
     "convert": f"{_CHANGES}record = {_RECORD}",
     "undo": _CHANGES + _UNDO,
+    "quorum": f"{_CHANGES}remains = directory: bytes, message: text",
     "symptoms": _SYMPTOMS,
 }
 """Objects by command."""

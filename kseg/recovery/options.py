@@ -329,27 +329,6 @@ class BrokerStart:
         return workspace
 
 
-class Listener(NamedTuple):
-    """``NAME://HOST:PORT`` of a controller."""
-
-    name: str
-    host: str
-    port: int
-
-    @classmethod
-    def parsed(cls, text: str) -> "Listener":
-        """Raises ValueError."""
-        found = re.fullmatch(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]{1,255}):([0-9]{1,5})", text)
-        if found is None or not 0 < int(found[3]) < 65536:
-            raise ValueError(f"{text!r} is no listener of the form NAME://HOST:PORT")
-        return cls(found[1], found[2].strip("[]"), int(found[3]))
-
-    @property
-    def address(self) -> str:
-        """HOST:PORT as settings of Kafka have it: an IPv6 address in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
 BROKER, SALVAGE = "broker", "salvage"
 
 
@@ -369,8 +348,7 @@ class RecoverOptions:
     ``undeletes``: deleted segments and directories are restored; ``topics``: globs, of a log directory only such
     partitions; ``name``: the topic's new name, or for one partition TOPIC-N; ``new_cluster``: a log directory of the
     cluster that will serve the partitions; ``resets_epochs``: the leader epochs of all batches become 0. ``carves``:
-    the paths are images; ``likes``: log directories that hold a part of the logs in them. ``metadata_snapshot``,
-    ``new_quorum``, ``topics_from``: see `kseg.recovery.metadata_log`.
+    the paths are images; ``likes``: log directories that hold a part of the logs in them.
     """
 
     mode: str = option(
@@ -451,40 +429,6 @@ class RecoverOptions:
         PathKind(is_checked=True),
         metavar="LOGDIR",
         is_many=True,
-    )
-    metadata_snapshot: bool = option(
-        "--metadata-snapshot",
-        RULES,
-        "Replace the cluster's metadata log by a snapshot of all records that can be replayed: for its only voter.",
-        bool,
-    )
-    new_quorum: int | None = option(
-        "--new-quorum",
-        RULES,
-        "Write a log directory for a new, single controller NODE out of a node's metadata log; needs --output.",
-        Number(0, (1 << 31) - 1),
-        metavar="NODE",
-    )
-    listener: Listener | None = option(
-        "--listener",
-        RULES,
-        "With --new-quorum: the listener of the controller.",
-        Value("NAME://HOST:PORT", Listener.parsed),
-    )
-    topics_from: tuple[str, ...] = option(
-        "--topics-from",
-        INPUT,
-        "With --metadata-snapshot and --new-quorum: also topics from this log directory's partitions; may be repeated.",
-        PathKind(is_checked=True),
-        metavar="LOGDIR",
-        is_many=True,
-    )
-    as_of: int | None = option(
-        "--as-of",
-        INPUT,
-        "With --metadata-snapshot and --new-quorum: only records below OFFSET.",
-        Number(),
-        metavar="OFFSET",
     )
     from_remote: str | None = option(
         "--from-remote",

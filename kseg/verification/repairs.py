@@ -380,7 +380,7 @@ class Repairs:
         snapshot; the only voter has a snapshot of what can be read. A hole would stop either."""
         is_snapshot_left = finding.code == "metadata-lost" and "hasSnapshots" in finding.details
         settings = ["--server-properties", named_path(self._server.path)] if self._server is not None else []
-        argv = ["kseg", "recover", "--metadata-snapshot", *settings, named_path(target.path)]
+        argv = ["kseg", "quorum", "--rewrite", *settings, named_path(target.path)]
         if target.is_only_voter is not False and (finding.code in _OF_METADATA or is_snapshot_left):
             return self._deciding(finding, target, argv)
         kind = KINDS[finding.code]

@@ -27,6 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     whole = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
     shutil.copytree(whole, tmp_path / "orders-0")
     shutil.copytree(TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0", tmp_path / "crashed-0")
+    shutil.copytree(TESTDATA / "log-directories/4.4.0/logs", tmp_path / "kraft-logs")
     shutil.copytree(TESTDATA / "compaction/4.3.1/before/c-tomb-short-0", tmp_path / "compacted-0")
     for partition in (TESTDATA / "kafka-4.3.1/committed").glob("*-[0-9]"):
         shutil.copytree(partition, tmp_path / "kafka-logs" / partition.name)

@@ -45,6 +45,7 @@ def test_every_public_name_and_method_is_in_an_example() -> None:
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "orders-0")
     shutil.copytree(TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0", tmp_path / "crashed-0")
+    shutil.copytree(TESTDATA / "log-directories/4.4.0/logs", tmp_path / "kraft-logs")
     shutil.copytree(TESTDATA / "compaction/4.3.1/before/c-tomb-short-0", tmp_path / "compacted-0")
     shutil.copytree(TESTDATA / "log-directories/4.3.1/logs", tmp_path / "archive/kafka-logs")
     for partition in COMMITTED.glob("*-[0-9]"):

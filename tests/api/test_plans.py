@@ -21,6 +21,7 @@ NOW = 1_800_000_000_000
 FLIPPED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
 HEALTHY = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
 LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
+METADATA = TESTDATA / "log-directories/4.4.0/logs"
 COMPACTED = TESTDATA / "compaction/4.3.1/before/c-tomb-short-0"
 RETAINED = TESTDATA / "retention/4.3.1/before/r-time-half-0"
 
@@ -35,6 +36,7 @@ CASES: dict[str, tuple[Path, Make, list[object]]] = {
         ["recover", "--mode", "salvage", "--now", NOW],
     ),
     "recover-directory": (LOG_DIRECTORY, lambda path: kseg.recover(path, now=NOW), ["recover", "--now", NOW]),
+    "quorum": (METADATA, lambda path: kseg.quorum(path, rewrite=True), ["quorum", "--rewrite"]),
     "reindex": (HEALTHY, lambda path: kseg.reindex(path, snapshots=True), ["reindex", "--snapshots"]),
     "compact": (
         COMPACTED,

@@ -14,6 +14,7 @@ from kseg.errors import RequestError
 from kseg.options import declaration
 from kseg.options.declaration import filled, given_in, options_of
 from kseg.quantities import LAST_TIMESTAMP, parse_time, show_time
+from kseg.recovery.metadata_log import QuorumOptions
 from kseg.recovery.options import RecoverOptions, ReindexOptions
 from kseg.retention.planner import RetainOptions
 from kseg.verification.run import VerifyOptions
@@ -22,6 +23,7 @@ OF_ALL_CHANGES = {"path", "keep", "lock", "output"}
 FILLED = [
     (kseg.recover, RecoverOptions), (kseg.compact, CompactOptions), (kseg.retain, RetainOptions),
     (kseg.convert, ConvertOptions), (kseg.verify, VerifyOptions), (kseg.reindex, ReindexOptions),
+    (kseg.quorum, QuorumOptions),
 ]  # fmt: skip
 
 

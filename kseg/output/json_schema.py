@@ -236,6 +236,7 @@ symptom = name: text, severity: gravity, speaker: text, count: int, firstTime: t
 OBJECTS = {
     "dump": _DUMP,
     "verify": _VERIFY,
+    "restore": f"{_RECOVER}record = {_RECORD}, proven: flag",
     "recover": f"{_RECOVER}record = {_RECORD}, proven: flag",
     "reindex": _CHANGES,
     "compact": _CHANGES + _COMPACT,

@@ -166,9 +166,9 @@ _SETTINGS = {
 }  # fmt: skip
 """The settings of internal topics, as brokers create them."""
 _MOVED = {
-    "-stray": "brokers set them aside; kseg recover --undelete restores their names, then they are taken",
+    "-stray": "brokers set them aside; kseg restore --undelete restores their names, then they are taken",
     "-stray, without records": "create their topics, or partitions, again",
-    "-delete": "their topics were deleted; kseg recover --undelete restores them",
+    "-delete": "their topics were deleted; kseg restore --undelete restores them",
     "-future": "copies that a broker had not completed",
 }
 _EMPTY = ", without records"

@@ -543,10 +543,12 @@ def _parsed(repair: str) -> tuple[str, Options]:
         if word.startswith("--"):
             value = words[i + 1] if i + 1 < len(words) else "--"
             options[word] = None if value.startswith("--") else value
-    return verb, options
+    return "recover" if verb == "restore" else verb, options
 
 
 def _argv(verb: str, options: Options, path: str) -> list[str]:
+    """Returns a command; a recovery that also takes deleted files back is `kseg restore`."""
+    verb = "restore" if "--undelete" in options else verb
     names = sorted(options, key=lambda name: _SHOWN_ORDER.index(name) if name in _SHOWN_ORDER else len(_SHOWN_ORDER))
     words = [word for name in names for word in (name, options[name]) if word is not None]
     return ["kseg", verb, *words, named_path(path)]

@@ -22,6 +22,7 @@ FLIPPED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
 HEALTHY = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
 LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
 METADATA = TESTDATA / "log-directories/4.4.0/logs"
+DELETED = TESTDATA / "damaged/findings/leftover-holds-data/dplain-0"
 COMPACTED = TESTDATA / "compaction/4.3.1/before/c-tomb-short-0"
 RETAINED = TESTDATA / "retention/4.3.1/before/r-time-half-0"
 
@@ -36,6 +37,9 @@ CASES: dict[str, tuple[Path, Make, list[object]]] = {
         ["recover", "--mode", "salvage", "--now", NOW],
     ),
     "recover-directory": (LOG_DIRECTORY, lambda path: kseg.recover(path, now=NOW), ["recover", "--now", NOW]),
+    "restore": (
+        DELETED, lambda path: kseg.restore(path, undelete=True, now=NOW), ["restore", "--undelete", "--now", NOW],
+    ),
     "quorum": (METADATA, lambda path: kseg.quorum(path, rewrite=True), ["quorum", "--rewrite"]),
     "reindex": (HEALTHY, lambda path: kseg.reindex(path, snapshots=True), ["reindex", "--snapshots"]),
     "compact": (
@@ -101,6 +105,16 @@ def test_a_plan_is_what_the_command_shows_and_does(tmp_path: Path, name: str, to
     assert {key: data for key, data in contents(path).items() if "checkpoint" not in key} == {
         key: data for key, data in contents(other).items() if "checkpoint" not in key
     }
+
+
+def test_a_rebuild_is_what_the_command_shows(tmp_path: Path, told: Told) -> None:
+    store, output = TESTDATA / "remote/local/remote", tmp_path / "out"
+    plan = kseg.restore(from_remote=store, output=output)
+    status, rows = told("restore", "--from-remote", store, "--output", output, "--dry-run", "--format", "json")
+    assert (status, [json.loads(line) for line in plan.to_json().splitlines()]) == (1, rows)
+    assert {action.action for action in plan.actions} == {"create"}
+    assert plan.apply().changed
+    assert {row["directory"] for row in rows if row["type"] == "rebuilt"} == set(map(str, output.glob("*-[0-9]")))
 
 
 def test_what_is_lost_is_named() -> None:

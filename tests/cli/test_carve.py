@@ -391,5 +391,5 @@ def test_a_carved_log_gets_another_name_afterwards(kseg: Kseg, image: Path) -> N
     image.write_bytes(file.read_bytes())
     assert carve(kseg, image).status == 0
     named = image.parent / "named"
-    kseg("recover", "--as", name, "--output", named, image.parent / "out" / "carved-0001-0").expect(0)
+    kseg("restore", "--as", name, "--output", named, image.parent / "out" / "carved-0001-0").expect(0)
     assert carved_batches(named) == {name: list(batches_in(file.read_bytes()))}

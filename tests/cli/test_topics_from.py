@@ -215,8 +215,8 @@ def test_renamed_directories_do_not_count(cluster: Cluster) -> None:
 def test_a_cluster_that_is_all_stray_is_refused_with_the_way_back(cluster: Cluster) -> None:
     logs = cluster.add(1)
     partition(logs, f"orders-0.{'a' * 32}-stray", IDS[0], (0,))
-    assert "kseg recover --undelete restores their names" in cluster.run(status=3).err
-    cluster.kseg("recover", "--undelete", logs).expect(0)
+    assert "kseg restore --undelete restores their names" in cluster.run(status=3).err
+    cluster.kseg("restore", "--undelete", logs).expect(0)
     cluster.run()
     assert list(cluster.partitions("orders")) == [0]
 

@@ -16,6 +16,7 @@ from kseg.options.declaration import filled, given_in, options_of
 from kseg.quantities import LAST_TIMESTAMP, parse_time, show_time
 from kseg.recovery.metadata_log import QuorumOptions
 from kseg.recovery.options import RecoverOptions, ReindexOptions
+from kseg.recovery.restoring import RestoreOptions
 from kseg.retention.planner import RetainOptions
 from kseg.verification.run import VerifyOptions
 
@@ -23,7 +24,7 @@ OF_ALL_CHANGES = {"path", "keep", "lock", "output"}
 FILLED = [
     (kseg.recover, RecoverOptions), (kseg.compact, CompactOptions), (kseg.retain, RetainOptions),
     (kseg.convert, ConvertOptions), (kseg.verify, VerifyOptions), (kseg.reindex, ReindexOptions),
-    (kseg.quorum, QuorumOptions),
+    (kseg.quorum, QuorumOptions), (kseg.restore, RestoreOptions),
 ]  # fmt: skip
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         Lost,
         Plan,
         Result,
+        carve,
         compact,
         convert,
         quorum,
@@ -68,6 +69,7 @@ __all__ = [
     "Verdict",
     "Writer",
     "__version__",
+    "carve",
     "compact",
     "convert",
     "log_writer",
@@ -85,8 +87,8 @@ __all__ = [
 
 _MODULES = {
     "kseg.api.changes": (
-        "Action", "Lost", "Plan", "Result", "compact", "convert", "quorum", "recover", "reindex", "restore", "retain",
-        "undo",
+        "Action", "Lost", "Plan", "Result", "carve", "compact", "convert", "quorum", "recover", "reindex", "restore",
+        "retain", "undo",
     ),
     "kseg.api.log": ("Batch", "Damage", "Log", "Record", "open"),
     "kseg.api.scan": ("Scan", "scan"),

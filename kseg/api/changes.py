@@ -404,6 +404,32 @@ def _rebuilt(paths: tuple[str, ...], options: "RestoreOptions", change: driver.C
 
 
 @checked
+def carve(path: Paths, *, output: Path | None = None, like: Paths = (), lock: bool = True) -> Plan:
+    """Plans to bring logs back out of disk images or any files into a new log directory, as ``kseg carve`` does.
+
+    ``like``: log directories that hold a part of the logs, and name them.
+
+    >>> result = kseg.carve("disk.img", output="rescued").apply()
+    >>> result.warnings[0]
+    'found 7 batches of 1 log'
+    """
+    from kseg.carving import directories
+
+    if output is None:
+        raise RequestError("carve: give an output: an image is only read")
+    images, options = paths_of(path), directories.CarveOptions(paths_of(like) if like else ())
+    change = driver.ChangeOptions(takes_lock=lock, output=resolved(os.fspath(output)))
+
+    def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
+        carved = directories.carve(images, replace(change, is_dry=is_dry), options, lambda _count: None)
+        for text in carved.messages():
+            reporter.warning(text)
+        return driver.created(carved.plans, is_dry, reporter, facts=carved.summary())
+
+    return Plan("carve", images, run_command, keeps=False)
+
+
+@checked
 def quorum(
     path: Paths = (),
     *,

@@ -31,6 +31,7 @@ GROUPS = {
         "reindex": "Rebuild index files from the .log, as a broker's recovery does.",
         "undo": "Undo the last change, list changes, or delete the bytes that they keep.",
         "restore": "Bring partitions to where they are wanted: deleted ones, copies, those of tiered storage.",
+        "carve": "Bring logs back out of raw bytes: disk images, block devices, any files.",
         "quorum": "Bring a cluster's metadata log back: for its only voter, or for a new quorum.",
     },
     "Keep": {
@@ -43,6 +44,7 @@ GROUPS = {
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 MOVED: dict[str, dict[str, str]] = {
     "recover": {
+        "--carve": "carve",
         "--undelete": "restore --undelete", "--as": "restore --as", "--for-cluster": "restore --for-cluster",
         "--from-remote": "restore --from-remote", "--metadata-snapshot": "quorum --rewrite",
         "--new-quorum": "quorum --new",
@@ -157,6 +159,7 @@ _OTHER_NAMES = {
     "convert": "export import upgrade recompress compress transform jsonl csv parquet",
     "undo": "revert rollback back",
     "restore": "undelete bring-back move rename copy remote tiered",
+    "carve": "image disk raw photorec",
     "quorum": "metadata metadata-snapshot new-quorum controller voter kraft",
 }
 """Words that people type for a command, by its name."""

@@ -82,6 +82,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("A copy under another name", "kseg restore --as audit-0 --output /copies orders-0"),
         ("Partitions out of tiered storage", "kseg restore --from-remote /tiered --output /rebuilt /kafka-logs"),
     ),
+    "carve": (
+        ("See what an image holds", "kseg carve --dry-run --output /rescued disk.img"),
+        ("Write it, named by another replica", "kseg carve --like /replica --output /rescued disk.img"),
+    ),
     "quorum": (
         ("A readable metadata log for the only controller", "kseg quorum --rewrite /kafka-logs"),
         (
@@ -268,9 +272,9 @@ def gathered(name: str, make: Callable[..., Any], declared: Mapping[str, Option]
     return decorate
 
 
-def paths_argument(is_required: bool = True) -> Decorator:
+def paths_argument(is_required: bool = True, metavar: str = "PATH...") -> Decorator:
     """PATH..., logs."""
-    return click.argument("paths", nargs=-1, required=is_required, metavar="PATH...", type=LogPath(readable=False))
+    return click.argument("paths", nargs=-1, required=is_required, metavar=metavar, type=LogPath(readable=False))
 
 
 def color(subject: str) -> Option:

@@ -10,26 +10,20 @@ import click
 from click.core import ParameterSource
 
 from kseg.changes.driver.command import ChangeOptions, Messages
-from kseg.cli.changing import changing_options, open_plans, run_change
+from kseg.cli.changing import changing_options, run_change
 from kseg.cli.options import Command, filled, paths_argument, spool_options, usage_errors
-from kseg.errors import RequestError, refuse_if
+from kseg.errors import RequestError
 from kseg.formats.rows import Scratch
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.node.node import Nodes
-from kseg.options.declaration import given_in, refuse
-from kseg.output.changes import CarvedTable, plan_printer
-from kseg.output.notices import Presentation, on_one_line
-from kseg.output.progress import Progress
+from kseg.options.declaration import given_in
+from kseg.output.notices import Presentation
 from kseg.output.sink import STANDARD_OUTPUT, open_sink
-from kseg.quantities import plural
 from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions, RepairOptions
 from kseg.recovery.planner import Checks, RecoveryPlanner, check_one_topic
-from kseg.runtime.threads import usable_cores
 from kseg.stores.archives.spool import Spool, use_spool
 from kseg.stores.no_follow import resolved
 
-MAX_PAIRS = 5
-"""Pairs of logs that messages name; JSON has all."""
 _IMPLY_SALVAGE = ("--from-replica", "--records", "--drop-undecodable", "--drop-batch")
 _Options = TypeVar("_Options", bound=RepairOptions)
 
@@ -51,23 +45,8 @@ def command(
     """
     options = settled(options)
     options = replace(options, from_replica=resolved(options.from_replica) if options.from_replica else None)
-    with usage_errors():
-        is_carving = _is_carving(options, change)
     with use_spool(spool):
-        if is_carving:
-            return _carve(paths, options.likes, options.jobs or usable_cores(), change, presentation)
         return run_repair(paths, options, partial(RecoveryPlanner, options), change, presentation)
-
-
-def _is_carving(options: RecoverOptions, change: ChangeOptions) -> bool:
-    given = given_in(options)
-    if options.carves:
-        refuse(sorted(given - {"--carve", "--like", "--jobs"}), given, "excludes --carve")
-        refuse_if(change.output is None, "--carve needs --output: an image is only read")
-        refuse_if(change.links, "--link excludes --carve")
-    else:
-        refuse(("--like",), given, "is for --carve")
-    return options.carves
 
 
 def settled(options: _Options) -> _Options:
@@ -136,44 +115,3 @@ def _records_file(path: str, paths: Sequence[str]) -> Callable[[Iterable[str], b
         messages.warning(f"{path}: {records.count} records of broken batches {done} written, unproven")
 
     return write
-
-
-def _carve(
-    images: Sequence[str], likes: Sequence[str], jobs: int, change: ChangeOptions, presentation: Presentation
-) -> int:
-    """Carves the images to ``change.output``, and prints what was found. Returns the exit status: 1 if nothing was."""
-    from kseg.carving.directories import carve, image_bytes  # few recoveries carve
-
-    notices = presentation.notices()
-    with open_plans(presentation, change.is_dry, notices.error) as sink:
-        if presentation.form == "json":
-            printer = plan_printer(presentation, sink, notices, change.is_dry, keeps=False)
-        else:
-            printer = CarvedTable(sink, notices, change.is_dry, keeps=False, is_quiet=presentation.quiet)
-        with Progress(sum(map(image_bytes, images)), presentation.quiet) as progress:
-            notices.before = progress.erase
-            carved = carve(images, change, likes, jobs, progress.advance)
-        printer.created(carved.plans, facts=carved.summary())
-    found = f"found {plural(carved.batches, 'batch', 'batches')} of {plural(len(carved.plans), 'log', 'logs')}"
-    more = [f"{plural(carved.duplicates, 'copy', 'copies')} left out"] if carved.duplicates else []
-    more += [f"{plural(carved.mended, 'cut batch', 'cut batches')} put together"] if carved.mended else []
-    more += [f"{plural(carved.torn, 'batch', 'batches')} cut off"] if carved.torn else []
-    if carved.given_up:
-        more.append(f"for {carved.given_up:,} of these, only a part of the image was searched for the rest")
-    if carved.unfit:
-        more.append(f"{plural(carved.unfit, 'batch', 'batches')} left out, whose offsets no log can have")
-    notices.warning("; ".join([found if carved.plans else "found no batches", *more]))
-    if carved.read_in_part:
-        read = plural(carved.read_in_part, "log of internal topics", "logs of internal topics")
-        notices.warning(f"{read} read only in part for names: --like may name more")
-    for one, two in carved.undecided[:MAX_PAIRS]:
-        notices.warning(f"{on_one_line(one)} and {on_one_line(two)} may be parts of one log: nothing decides it")
-    if len(carved.undecided) > MAX_PAIRS:
-        notices.warning(f"so may {len(carved.undecided) - MAX_PAIRS} more pairs of logs: --format json names them")
-    for cluster, node in carved.nodes[:MAX_PAIRS]:
-        notices.warning(f"found meta.properties of node {node}, cluster {on_one_line(cluster)}")
-    if len(carved.nodes) > MAX_PAIRS:
-        notices.warning(f"and of {len(carved.nodes) - MAX_PAIRS} more nodes: --format json names them")
-    if carved.plans and not change.is_dry:
-        notices.warning("look at the result with:", f"kseg verify {change.output}")
-    return int(not carved.plans or change.is_dry)

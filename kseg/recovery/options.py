@@ -374,23 +374,7 @@ class RepairOptions:
 
 @dataclass(frozen=True, slots=True)
 class RecoverOptions(RepairOptions):
-    """The options of `kseg recover`. ``from_replica``: another replica of the partition, or its log directory.
-    ``carves``: the paths are images; ``likes``: log directories that hold a part of the logs in them."""
-
-    carves: bool = option(
-        "--carve",
-        INPUT,
-        "Bring logs back out of raw bytes: PATHs are disk images, block devices or any files; needs --output.",
-        bool,
-    )
-    likes: tuple[str, ...] = option(
-        "--like",
-        INPUT,
-        "Name carved logs as this log directory does, which holds a part of them; may be repeated.",
-        PathKind(is_checked=True),
-        metavar="LOGDIR",
-        is_many=True,
-    )
+    """The options of `kseg recover`. ``from_replica``: another replica of the partition, or its log directory."""
 
     from_replica: str | None = option(
         "--from-replica",

@@ -23,6 +23,7 @@ HEALTHY = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
 LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
 METADATA = TESTDATA / "log-directories/4.4.0/logs"
 DELETED = TESTDATA / "damaged/findings/leftover-holds-data/dplain-0"
+STORE, IMAGE = TESTDATA / "remote/local/remote", LOG_DIRECTORY / "dplain-0" / f"{0:020}.log"
 COMPACTED = TESTDATA / "compaction/4.3.1/before/c-tomb-short-0"
 RETAINED = TESTDATA / "retention/4.3.1/before/r-time-half-0"
 
@@ -107,14 +108,25 @@ def test_a_plan_is_what_the_command_shows_and_does(tmp_path: Path, name: str, to
     }
 
 
-def test_a_rebuild_is_what_the_command_shows(tmp_path: Path, told: Told) -> None:
-    store, output = TESTDATA / "remote/local/remote", tmp_path / "out"
-    plan = kseg.restore(from_remote=store, output=output)
-    status, rows = told("restore", "--from-remote", store, "--output", output, "--dry-run", "--format", "json")
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda output: kseg.restore(from_remote=STORE, output=output), ["restore", "--from-remote", STORE]),
+        (lambda output: kseg.carve(IMAGE, output=output), ["carve", IMAGE]),
+    ],
+    ids=["restore", "carve"],
+)
+def test_a_plan_of_new_partitions_is_what_the_command_shows(
+    make: Make, words: list[object], tmp_path: Path, told: Told
+) -> None:
+    output = tmp_path / "out"
+    plan = make(output)
+    status, rows = told(*words, "--output", output, "--dry-run", "--format", "json")
     assert (status, [json.loads(line) for line in plan.to_json().splitlines()]) == (1, rows)
     assert {action.action for action in plan.actions} == {"create"}
     assert plan.apply().changed
-    assert {row["directory"] for row in rows if row["type"] == "rebuilt"} == set(map(str, output.glob("*-[0-9]")))
+    made = {row["directory"] for row in rows if row["type"] in ("rebuilt", "carved")}
+    assert made == set(map(str, output.glob("*-[0-9]")))
 
 
 def test_what_is_lost_is_named() -> None:

@@ -75,7 +75,7 @@ class TakenBack:
         image, output = self.folder / "disk.img", self.folder / "carved"
         files = sorted(path for path in partition.iterdir() if path.is_file())
         image.write_bytes(b"".join(padded(path.read_bytes()) for path in files))
-        kseg("recover", "--carve", "--output", output, image)
+        kseg("carve", "--output", output, image)
         (found,) = output.glob("carved-*")
         return found
 

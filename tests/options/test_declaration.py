@@ -8,6 +8,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 import kseg
+from kseg.carving.directories import CarveOptions
 from kseg.cleaner.settings import CompactOptions
 from kseg.conversion.options import ConvertOptions
 from kseg.errors import RequestError
@@ -24,7 +25,7 @@ OF_ALL_CHANGES = {"path", "keep", "lock", "output"}
 FILLED = [
     (kseg.recover, RecoverOptions), (kseg.compact, CompactOptions), (kseg.retain, RetainOptions),
     (kseg.convert, ConvertOptions), (kseg.verify, VerifyOptions), (kseg.reindex, ReindexOptions),
-    (kseg.quorum, QuorumOptions), (kseg.restore, RestoreOptions),
+    (kseg.carve, CarveOptions), (kseg.quorum, QuorumOptions), (kseg.restore, RestoreOptions),
 ]  # fmt: skip
 
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from kseg.recovery.restoring import RestoreOptions
 
 
-# Plans of changes: of ``kseg recover``, ``reindex``, ``compact``, ``retain``, ``convert`` and ``undo``.
+# Plans of changes.
 #
 # A plan changes nothing before `Plan.apply`. The driver of the commands makes and applies it.
 

@@ -10,7 +10,21 @@ __version__ = "1.0.0rc1"
 TYPE_CHECKING = False  # as in typing, which takes longer to import than all else here
 
 if TYPE_CHECKING:
-    from kseg.api.changes import Action, Lost, Plan, Result, compact, convert, recover, reindex, retain, undo
+    from kseg.api.changes import (
+        Action,
+        Lost,
+        Plan,
+        Result,
+        carve,
+        compact,
+        convert,
+        quorum,
+        recover,
+        reindex,
+        restore,
+        retain,
+        undo,
+    )
     from kseg.api.log import Batch, Damage, Log, Record, open
     from kseg.api.scan import Scan, scan
     from kseg.api.verdict import Summary, Verdict, verify
@@ -55,12 +69,15 @@ __all__ = [
     "Verdict",
     "Writer",
     "__version__",
+    "carve",
     "compact",
     "convert",
     "log_writer",
     "open",
+    "quorum",
     "recover",
     "reindex",
+    "restore",
     "retain",
     "scan",
     "undo",
@@ -70,7 +87,8 @@ __all__ = [
 
 _MODULES = {
     "kseg.api.changes": (
-        "Action", "Lost", "Plan", "Result", "compact", "convert", "recover", "reindex", "retain", "undo",
+        "Action", "Lost", "Plan", "Result", "carve", "compact", "convert", "quorum", "recover", "reindex", "restore",
+        "retain", "undo",
     ),
     "kseg.api.log": ("Batch", "Damage", "Log", "Record", "open"),
     "kseg.api.scan": ("Scan", "scan"),

@@ -43,7 +43,7 @@ def main() -> None:
         image = f"{folder}/disk.img"
         for kind in options.kinds.split(","):
             image_of(grown(SEEDS, kind, log_mib, Path(folder)), Path(image), options.mib << 20)
-            carve = [*KSEG, "recover", "-q", "--carve", "-n", "--output", f"{folder}/out", image]
+            carve = [*KSEG, "carve", "-q", "-n", "--output", f"{folder}/out", image]
             commands = {"kseg": carve, "loop": [sys.executable, "-c", LOOP, image]}
             best = best_spent(commands, options.rounds, statuses={"kseg": 1})
             for what, ours, others in zip(("", " of the processor"), best["kseg"], best["loop"], strict=True):

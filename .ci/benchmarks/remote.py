@@ -1,4 +1,4 @@
-"""``kseg recover --from-remote`` against the bare libraries: ``python -m benchmarks.remote``.
+"""``kseg restore --from-remote`` against the bare libraries: ``python -m benchmarks.remote``.
 
 The store has segments that are compressed and encrypted as Aiven's plugin does it, with a data key of a real one. All
 take turns in one run; the best processor time of each counts. Values are random text, which halves by compression. The
@@ -136,7 +136,7 @@ def main() -> None:
         folder = Path(name)
         build(folder)
         output = folder / "rebuilt"
-        kseg = [*KSEG, "recover", "--from-remote", str(folder / "store"), "--private-key", KEY]
+        kseg = [*KSEG, "restore", "--from-remote", str(folder / "store"), "--private-key", KEY]
         commands = {
             "bare libraries": [sys.executable, "-c", BARE, str(folder / "facts.json")],
             "and written": [sys.executable, "-c", BARE, str(folder / "facts.json"), str(output)],

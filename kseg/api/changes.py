@@ -1,4 +1,4 @@
-"""The functions that plan changes: ``kseg.recover``, ``reindex``, ``compact``, ``retain``, ``convert``, ``undo``.
+"""The functions that plan changes: ``kseg.recover``, ``restore``, ``carve``, ``quorum``, ``reindex`` and others.
 
 All take paths of partitions and log directories and return a `Plan`. ``output``: a directory for the resulting
 partitions; the paths are only read then. ``keep``: where removed bytes are kept for ``undo``: True beside the
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypedDict, Unp
 from kseg.api.archives import places_for_output, readable
 from kseg.api.arguments import (
     Isolation,
+    Keys,
     Path,
     Paths,
     Range,
@@ -33,22 +34,27 @@ from kseg.changes.apply import Keeping
 from kseg.changes.driver import command as driver
 from kseg.changes.driver.undoing import UndoOptions
 from kseg.changes.driver.undoing import undo as undo_paths
+from kseg.changes.plan import CREATE, Step
+from kseg.changes.plan import Plan as ChangePlan
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError
 from kseg.export.arrow import need_pyarrow
 from kseg.formats.compressing import Codec
 from kseg.node.topics import check_topics, is_of_topics, of_topics
 from kseg.options.declaration import filled
 from kseg.output.changes import CompactionPrinter, RetentionPrinter, Summaries, recorded_json
-from kseg.output.sink import open_sink
+from kseg.output.sink import MemorySink, open_sink
 from kseg.stores.no_follow import resolved
 from kseg.stores.place import Place
+from kseg.stores.stored_object import is_url
 
 if TYPE_CHECKING:
     from kseg.conversion.options import ConvertOptions
     from kseg.node.node import Nodes
+    from kseg.recovery.planner import Checks
+    from kseg.recovery.restoring import RestoreOptions
 
 
-# Plans of changes: of ``kseg recover``, ``reindex``, ``compact``, ``retain``, ``convert`` and ``undo``.
+# Plans of changes.
 #
 # A plan changes nothing before `Plan.apply`. The driver of the commands makes and applies it.
 
@@ -123,10 +129,16 @@ class Plan:
     """
 
     def __init__(
-        self, command: str, paths: Sequence[str], run_command: Run, keeps: bool, summaries: Summaries | None = None
+        self,
+        command: str,
+        paths: Sequence[str],
+        run_command: Run,
+        keeps: bool,
+        summaries: Summaries | None = None,
+        to_json: Callable[[], str] | None = None,
     ) -> None:
         self._command, self._paths, self._run = command, paths, run_command
-        self._keeps, self._summaries = keeps, summaries
+        self._keeps, self._summaries, self._to_json = keeps, summaries, to_json
         self._recording = driver.Recording()
         self._outcome = run_command(True, self._recording)
         if self._outcome.errors and not any(self._recording.plans):
@@ -164,6 +176,8 @@ class Plan:
 
     def to_json(self) -> str:
         """Returns the output of the command with ``--dry-run --format json``: JSON Lines."""
+        if self._to_json is not None:
+            return self._to_json()
         return recorded_json(self._recording, self._outcome, self._keeps, self._summaries)
 
     def apply(self) -> Result:
@@ -265,6 +279,14 @@ class CompactArguments(ChangeArguments, total=False):
     force_policy: Annotated[bool, False]
 
 
+def _change_options(change: OutputArguments) -> driver.ChangeOptions:
+    keep, output = change["keep"], change["output"]
+    keeping = Keeping(keep) if isinstance(keep, bool) else Keeping(True, os.fspath(keep))
+    if output is not None and not is_url(os.fspath(output)):
+        output = resolved(os.fspath(output))
+    return driver.ChangeOptions(False, change["lock"], keeping, None if output is None else os.fspath(output))
+
+
 def _plan(
     path: Paths,
     command: str,
@@ -273,35 +295,41 @@ def _plan(
     summaries: Summaries | None = None,
 ) -> Plan:
     """Returns the plan of a planner for the partitions of the topics at the paths."""
-    paths, topics, keep = paths_of(path), words_of(change["topics"]), change["keep"]
-    keeping = Keeping(keep) if isinstance(keep, bool) else Keeping(True, os.fspath(keep))
-    output = None if change["output"] is None else resolved(os.fspath(change["output"]))
-    options = driver.ChangeOptions(False, change["lock"], keeping, output)
+    paths, topics, options = paths_of(path), words_of(change["topics"]), _change_options(change)
 
     def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
         change = replace(options, is_dry=is_dry)
-        if output is None:
+        if options.output is None:
             return driver.run(selected(paths, topics, is_dry), make_planner, change, reporter)
         with places_for_output(paths, reporter) as places:
             return driver.run(selected(places, topics, is_dry), make_planner, change, reporter)
 
-    return Plan(command, paths, run_command, keeping.keeps, summaries)
+    return Plan(command, paths, run_command, options.keeping.keeps, summaries)
+
+
+class RepairArguments(ChangeArguments, total=False):
+    """``mode``: "broker" gives the result of a broker's start, "salvage" keeps every intact batch; ``drop_undecodable``
+    and ``drop_batches`` (offsets) need it. ``full``: all segments are scanned. ``rebuild_epochs``: the leader epochs
+    are rebuilt from the batches. ``topic_id``: that of partition.metadata.
+    """
+
+    mode: Annotated[Literal["broker", "salvage"], "broker"]
+    drop_undecodable: Annotated[bool, False]
+    drop_batches: Annotated[Iterable[int], ()]
+    full: Annotated[bool, False]
+    rebuild_epochs: Annotated[bool, False]
+    topic_id: Annotated[str | None, None]
+    index_interval_bytes: Annotated[int | None, None]
+
+
+def _make_checks(nodes: "Nodes") -> "Checks":
+    from kseg.verification.recovery_checks import RecoveryChecks  # most recoveries start without them
+
+    return RecoveryChecks(nodes)
 
 
 @checked
-def recover(
-    path: Paths,
-    *,
-    mode: Literal["broker", "salvage"] = "broker",
-    from_replica: Path | None = None,
-    drop_undecodable: bool = False,
-    drop_batches: Iterable[int] = (),
-    full: bool = False,
-    rebuild_epochs: bool = False,
-    topic_id: str | None = None,
-    index_interval_bytes: int | None = None,
-    **change: Unpack[ChangeArguments],
-) -> Plan:
+def recover(path: Paths, *, from_replica: Path | None = None, **repair: Unpack[RepairArguments]) -> Plan:
     """Plans the repair of partitions after a crash or disk damage, as ``kseg recover`` does.
 
     ``mode``: "broker" gives the result of a broker's start, "salvage" keeps every intact batch. ``from_replica``,
@@ -311,21 +339,138 @@ def recover(
     >>> [(lost.position, lost.length) for lost in plan.lost]
     [(7129, 305)]
     """
-    given = locals() | change
-    from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
-    from kseg.recovery.planner import Checks, RecoveryPlanner
+    from kseg.recovery.options import RecoverOptions
+    from kseg.recovery.planner import RecoveryPlanner
 
-    def make_checks(nodes: "Nodes") -> Checks:
-        from kseg.verification.recovery_checks import RecoveryChecks  # most recoveries start without them
+    replica = None if from_replica is None else resolved(os.fspath(from_replica))
+    options = filled(RecoverOptions, repair, from_replica=replica)
+    options.check_mode()
+    return _plan(path, "recover", partial(RecoveryPlanner, options, make_checks=_make_checks), repair)
 
-        return RecoveryChecks(nodes)
 
-    options = filled(RecoverOptions, given)
-    if mode == BROKER and (from_replica is not None or drop_undecodable or options.drop_batches):
-        raise RequestError(f"from_replica, drop_undecodable and drop_batches need mode={SALVAGE!r}")
-    if from_replica is not None:
-        options = replace(options, from_replica=resolved(os.fspath(from_replica)))
-    return _plan(path, "recover", partial(RecoveryPlanner, options, make_checks=make_checks), change)
+@checked
+def restore(
+    path: Paths = (),
+    *,
+    undelete: bool = False,
+    as_: str | None = None,
+    for_cluster: Path | None = None,
+    from_remote: Path | None = None,
+    private_keys: Keys | None = None,
+    reset_epochs: bool = False,
+    **repair: Unpack[RepairArguments],
+) -> Plan:
+    """Plans to bring partitions to where they are wanted, as ``kseg restore`` does.
+
+    ``undelete``: deleted directories and segments are taken back. ``as_``: the topic's name in ``output``, or TOPIC-N
+    for one partition. ``for_cluster``: a log directory of the cluster that will serve the partitions. ``from_remote``:
+    remote storage from which partitions are rebuilt in ``output``; ``path`` is a log directory that is left, if any.
+    ``reset_epochs``: the leader epochs of batches become 0. Other arguments are those of `recover`.
+
+    >>> result = kseg.restore("orders-0", as_="copy-3", output="copies").apply()
+    >>> kseg.verify("copies/copy-3").ok
+    True
+    """
+    given = locals() | repair
+    from kseg.recovery.restoring import RestoreOptions, RestorePlanner
+
+    keys = tuple(f"{key}={os.fspath(pem)}" for key, pem in (private_keys or {}).items())
+    paths = paths_of(path) if path else ()
+    options = filled(RestoreOptions, given, private_keys=keys)
+    options.check_mode()
+    options.check(paths, _change_options(repair))
+    if from_remote is not None:
+        return _rebuilt(paths, options, _change_options(repair))
+    return _plan(path, "restore", partial(RestorePlanner, options, make_checks=_make_checks), repair)
+
+
+def _rebuilt(paths: tuple[str, ...], options: "RestoreOptions", change: driver.ChangeOptions) -> Plan:
+    from kseg.api.rebuilds import RebuildPrinter
+    from kseg.recovery.remote import Rebuild
+
+    shown = list[str]()
+
+    def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
+        rebuild, sink = Rebuild(options, next(iter(paths), None), replace(change, is_dry=is_dry)), MemorySink()
+        printer = RebuildPrinter(sink, reporter, rebuild, is_json=True)
+        rebuild.run(printer.show)
+        outcome = printer.finish()
+        shown.append(sink.data.decode())
+        for directory in sorted(printer.totals.names):
+            reporter.plan(ChangePlan(directory, [Step(CREATE, "", "rebuilt from remote storage", None, 0)]))
+        return outcome
+
+    return Plan("restore", paths, run_command, keeps=False, to_json=lambda: shown[0])
+
+
+@checked
+def carve(path: Paths, *, output: Path | None = None, like: Paths = (), lock: bool = True) -> Plan:
+    """Plans to bring logs back out of disk images or any files into a new log directory, as ``kseg carve`` does.
+
+    ``like``: log directories that hold a part of the logs, and name them.
+
+    >>> result = kseg.carve("disk.img", output="rescued").apply()
+    >>> result.warnings[0]
+    'found 7 batches of 1 log'
+    """
+    from kseg.carving import directories
+
+    if output is None:
+        raise RequestError("carve: give an output: an image is only read")
+    images, options = paths_of(path), directories.CarveOptions(paths_of(like) if like else ())
+    change = driver.ChangeOptions(takes_lock=lock, output=resolved(os.fspath(output)))
+
+    def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
+        carved = directories.carve(images, replace(change, is_dry=is_dry), options, lambda _count: None)
+        for text in carved.messages():
+            reporter.warning(text)
+        return driver.created(carved.plans, is_dry, reporter, facts=carved.summary())
+
+    return Plan("carve", images, run_command, keeps=False)
+
+
+@checked
+def quorum(
+    path: Paths = (),
+    *,
+    rewrite: bool = False,
+    new: int | None = None,
+    listener: str | None = None,
+    topics_from: Paths = (),
+    as_of: int | None = None,
+    output: Path | None = None,
+    keep: bool | Path = True,
+    lock: bool = True,
+) -> Plan:
+    """Plans to bring the metadata log of a KRaft cluster back, as ``kseg quorum`` does.
+
+    ``rewrite``: the only voter of the quorum gets a snapshot of all records that can be replayed. ``new``: the node id
+    of a new, single controller, whose log directory is ``output``; ``listener``: its NAME://HOST:PORT.
+    ``topics_from``: log directories with the partitions of topics that the metadata log lacks. ``as_of``: only records
+    below this offset are used.
+
+    >>> plan = kseg.quorum("kraft-logs", new=9, listener="CONTROLLER://10.0.0.9:9093", output="new")
+    >>> [action.action for action in plan.actions]
+    ['create', 'create', 'create']
+    """
+    given = locals()
+    from kseg.recovery import metadata_log
+
+    sources, paths = (paths_of(each) if each else () for each in (topics_from, path))
+    options = filled(metadata_log.QuorumOptions, given, topics_from=sources)
+    options.check(paths, None if output is None else os.fspath(output))
+    change = OutputArguments(topics=None, keep=keep, lock=lock, output=output)
+    if rewrite:
+        return _plan(path, "quorum", partial(metadata_log.RewritePlanner, options), change)
+
+    def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
+        wanted = driver.ChangeOptions(is_dry, lock, output=resolved(os.fspath(output or "")))
+        plan, snapshot = metadata_log.write_new_quorum(next(iter(paths), None), options, wanted, reporter.warning)
+        snapshot.report(reporter.warning)
+        reporter.warning(metadata_log.settings_after(options, snapshot))
+        return driver.created([plan], is_dry, reporter, damage_remains=bool(snapshot.left_out))
+
+    return Plan("quorum", paths, run_command, keeps=False)
 
 
 @checked

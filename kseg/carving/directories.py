@@ -21,7 +21,10 @@ from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import LOG
 from kseg.kernel.scan.pieces import PIECE_LARGEST_PRODUCER, PIECE_LAST_TIME, PIECE_OLDEST_TIME
 from kseg.node.coordinators import topic_id_at
+from kseg.options import declaration
+from kseg.options.declaration import INPUT, PathKind, option
 from kseg.quantities import plural, shown_bytes
+from kseg.runtime.threads import usable_cores
 from kseg.segment.files import file_names, parse_partition_name, segment_stem
 from kseg.segment.writer import LogWriter
 from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, PartitionMetadata, build_partition_metadata
@@ -29,6 +32,8 @@ from kseg.stores.extent import Extent
 from kseg.stores.place import Place
 from kseg.stores.source import Source, open_source
 
+MAX_PAIRS = 5
+"""Pairs of logs, and nodes, that messages name; JSON has all."""
 _SIDE_FILE_SHARE = 64
 """Side files take at most so small a share of a log's size, and one block each."""
 
@@ -63,14 +68,53 @@ class CarvedImages:
             "nodes": [{"clusterId": cluster, "nodeId": node} for cluster, node in self.nodes],
         }
 
+    def messages(self) -> Iterator[str]:
+        """Yields the same as sentences for people."""
+        found = f"found {plural(self.batches, 'batch', 'batches')} of {plural(len(self.plans), 'log', 'logs')}"
+        more = [f"{plural(self.duplicates, 'copy', 'copies')} left out"] if self.duplicates else []
+        more += [f"{plural(self.mended, 'cut batch', 'cut batches')} put together"] if self.mended else []
+        more += [f"{plural(self.torn, 'batch', 'batches')} cut off"] if self.torn else []
+        if self.given_up:
+            more.append(f"for {self.given_up:,} of these, only a part of the image was searched for the rest")
+        if self.unfit:
+            more.append(f"{plural(self.unfit, 'batch', 'batches')} left out, whose offsets no log can have")
+        yield "; ".join([found if self.plans else "found no batches", *more])
+        if self.read_in_part:
+            read = plural(self.read_in_part, "log of internal topics", "logs of internal topics")
+            yield f"{read} read only in part for names: --like may name more"
+        for one, two in self.undecided[:MAX_PAIRS]:
+            yield f"{one} and {two} may be parts of one log: nothing decides it"
+        if len(self.undecided) > MAX_PAIRS:
+            yield f"so may {len(self.undecided) - MAX_PAIRS} more pairs of logs: --format json names them"
+        for cluster, node in self.nodes[:MAX_PAIRS]:
+            yield f"found meta.properties of node {node}, cluster {cluster}"
+        if len(self.nodes) > MAX_PAIRS:
+            yield f"and of {len(self.nodes) - MAX_PAIRS} more nodes: --format json names them"
+
+
+@dataclass(frozen=True, slots=True)
+class CarveOptions:
+    """The options of `kseg carve`. ``likes``: log directories that hold a part of the same logs."""
+
+    likes: tuple[str, ...] = option(
+        "--like",
+        INPUT,
+        "Name logs as this log directory does, which holds a part of them; may be repeated.",
+        PathKind(is_checked=True),
+        metavar="LOGDIR",
+        is_many=True,
+    )
+    jobs: int | None = declaration.jobs("threads for each file")
+
 
 def carve(
-    images: Sequence[str], change: ChangeOptions, likes: Sequence[str], jobs: int, advance: Callable[[int], None]
+    images: Sequence[str], change: ChangeOptions, options: CarveOptions, advance: Callable[[int], None]
 ) -> CarvedImages:
     """Carves the images into the output, or plans that in a dry run. Raises KsegError; nothing was written then.
 
-    ``likes``: log directories that hold a part of the same logs; ``advance`` gets numbers of bytes read.
+    ``advance`` gets numbers of bytes read.
     """
+    likes, jobs = options.likes, options.jobs or usable_cores()
     with ExitStack() as stack:
         sources = [stack.enter_context(open_image(path)) for path in images]
         pieces: list[Piece] = []

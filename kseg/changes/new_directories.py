@@ -153,7 +153,7 @@ def _add_rows(directory: str, own: Rows, copied: CopiedRows, disk: Disk) -> None
 def check_local(output: str) -> None:
     """Raises UnsupportedError for an output in an object store."""
     if is_url(output):
-        raise UnsupportedError(f"{shown(output)}: only recover --from-remote writes to object stores")
+        raise UnsupportedError(f"{shown(output)}: only restore --from-remote writes to object stores")
 
 
 @contextmanager
@@ -285,7 +285,7 @@ def _move_out(complete: str, output: str, disk: Disk) -> None:
 RECORD = ".kseg-from-remote"
 OUTPUT_MARK = ".kseg-output"
 """A file of a complete output. It is no broker's log directory: its partitions are for that of another cluster."""
-OUTPUT_TEXT = b"Partitions made by kseg, to be moved to the log directory of a broker; see kseg-recover(1).\n"
+OUTPUT_TEXT = b"Partitions made by kseg, to be moved to the log directory of a broker; see kseg-restore(1).\n"
 
 
 class ResumableOutput:

@@ -70,8 +70,8 @@ _OUTPUT = {
 
 
 def _change(
-    dry_run: bool, no_lock: bool, quarantine: str | None, no_quarantine: bool, output: str | None = None,
-    link: bool = False,
+    dry_run: bool, no_lock: bool, quarantine: str | None = None, no_quarantine: bool = False,
+    output: str | None = None, link: bool = False,
 ) -> ChangeOptions:  # fmt: skip
     """Raises UsageError if options contradict each other."""
     if link and output is None:
@@ -87,6 +87,11 @@ def _change(
 
 in_place_options = gathered("change", _change, _KEEPING | DRY_AND_LOCK)
 """As ``change``: --dry-run, --no-lock, --quarantine, --no-quarantine."""
+_ONLY_OUTPUT = DRY_AND_LOCK | {"output": _OUTPUT["output"]}
+output_only_options = gathered("change", _change, _ONLY_OUTPUT)
+"""As ``change``: --dry-run, --no-lock, --output."""
+unlinked_options = gathered("change", _change, _ONLY_OUTPUT | _KEEPING)
+"""As ``change`` those of `in_place_options`, and --output."""
 
 
 def changing_options(command: CommandFunction) -> CommandFunction:

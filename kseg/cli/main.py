@@ -30,6 +30,9 @@ GROUPS = {
         "recover": "Repair logs after a crash or disk damage, as a broker does, or keeping every intact batch.",
         "reindex": "Rebuild index files from the .log, as a broker's recovery does.",
         "undo": "Undo the last change, list changes, or delete the bytes that they keep.",
+        "restore": "Bring partitions to where they are wanted: deleted ones, copies, those of tiered storage.",
+        "carve": "Bring logs back out of raw bytes: disk images, block devices, any files.",
+        "quorum": "Bring a cluster's metadata log back: for its only voter, or for a new quorum.",
     },
     "Keep": {
         "retain": "Delete segments as a broker's retention does, or explain why they stay.",
@@ -39,7 +42,14 @@ GROUPS = {
 }
 """The commands with their one-line helps, under the headings of the help."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
-MOVED: dict[str, dict[str, str]] = {}
+MOVED: dict[str, dict[str, str]] = {
+    "recover": {
+        "--carve": "carve",
+        "--undelete": "restore --undelete", "--as": "restore --as", "--for-cluster": "restore --for-cluster",
+        "--from-remote": "restore --from-remote", "--metadata-snapshot": "quorum --rewrite",
+        "--new-quorum": "quorum --new",
+    },
+}  # fmt: skip
 """Options of a command that have become commands of their own."""
 
 
@@ -142,12 +152,15 @@ _OTHER_NAMES = {
     "symptoms": "diagnose explain why error log message symptom",
     "verify": "check fsck scan test validate inspect lint doctor status compare diff",
     "dump": "list ls show print cat read tail head grep find search stats info summary decode view describe",
-    "recover": "repair fix truncate salvage restore rescue undelete split",
+    "recover": "repair fix truncate salvage rescue split",
     "reindex": "index rebuild rebuild-index indexes snapshots",
     "compact": "clean cleanup cleaner compaction dedup",
     "retain": "retention delete remove rm purge expire prune",
     "convert": "export import upgrade recompress compress transform jsonl csv parquet",
     "undo": "revert rollback back",
+    "restore": "undelete bring-back move rename copy remote tiered",
+    "carve": "image disk raw photorec",
+    "quorum": "metadata metadata-snapshot new-quorum controller voter kraft",
 }
 """Words that people type for a command, by its name."""
 

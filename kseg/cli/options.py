@@ -77,6 +77,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("List the changes of a log directory", "kseg undo --list /kafka-logs"),
         ("Undo the last change", "kseg undo orders-0"),
     ),
+    "restore": (
+        ("Take back what a broker has deleted", "kseg restore --undelete --dry-run /kafka-logs"),
+        ("A copy under another name", "kseg restore --as audit-0 --output /copies orders-0"),
+        ("Partitions out of tiered storage", "kseg restore --from-remote /tiered --output /rebuilt /kafka-logs"),
+    ),
+    "carve": (
+        ("See what an image holds", "kseg carve --dry-run --output /rescued disk.img"),
+        ("Write it, named by another replica", "kseg carve --like /replica --output /rescued disk.img"),
+    ),
+    "quorum": (
+        ("A readable metadata log for the only controller", "kseg quorum --rewrite /kafka-logs"),
+        (
+            "A new controller, from a broker's copy of the metadata",
+            "kseg quorum --new 9 --listener CONTROLLER://10.0.0.9:9093 --output /new /kafka-logs",
+        ),
+    ),
 }
 
 
@@ -190,11 +206,12 @@ def cli_option(declared: Option, destination: str, default: Any = None) -> Decor
 def filled(kind: type[Any], name: str = "options") -> Decorator:
     """Adds the options that fill the fields of a class. The command gets an object of it as ``name``.
 
-    Its other fields are filled, too, if the command has options or arguments of their names.
+    Its other fields are filled, too, if the command has options or arguments of their names. In the help its own
+    options come before those that it inherits.
     """
     wanted = [
         (each, each.name if not number else f"{each.name}_{number}", declared)
-        for each in fields(kind)
+        for each in sorted(fields(kind), key=lambda each: each.name not in kind.__annotations__)
         for number, declared in enumerate(declaration.options_of(each))
     ]
 
@@ -255,9 +272,9 @@ def gathered(name: str, make: Callable[..., Any], declared: Mapping[str, Option]
     return decorate
 
 
-def paths_argument(is_required: bool = True) -> Decorator:
+def paths_argument(is_required: bool = True, metavar: str = "PATH...") -> Decorator:
     """PATH..., logs."""
-    return click.argument("paths", nargs=-1, required=is_required, metavar="PATH...", type=LogPath(readable=False))
+    return click.argument("paths", nargs=-1, required=is_required, metavar=metavar, type=LogPath(readable=False))
 
 
 def color(subject: str) -> Option:

@@ -16,7 +16,7 @@ from kseg.changes.accepted_gaps import accepted_gaps, record
 from kseg.changes.apply import MARGIN_BYTES, check_free, free_bytes
 from kseg.changes.copies import write_root_files
 from kseg.changes.disk import Disk, umask
-from kseg.changes.driver.command import ChangeOptions, Messages, Outcome, Planner, Reporter, is_partition
+from kseg.changes.driver.command import ChangeOptions, Messages, Outcome, Planner, Reporter, created, is_partition
 from kseg.changes.journal import Known
 from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.changes.output_rows import NEEDED_BY_COPIES, copied_rows
@@ -360,12 +360,7 @@ def run_to_new(
     write: Callable[[ChangeOptions, Messages], list[Plan]], change: ChangeOptions, reporter: Reporter
 ) -> Outcome:
     """Calls ``write``, which creates only new files, and reports its plans as other changes do."""
-    plans = write(change, reporter)
-    reporter.begin(1, len(plans))
-    for plan in plans:
-        reporter.plan(plan)
-    reporter.applied()
-    return Outcome(int(change.is_dry and bool(plans)), change.is_dry, not change.is_dry and bool(plans))
+    return created(write(change, reporter), change.is_dry, reporter)
 
 
 def check_output_of(options: ConvertOptions, output: str, paths: Sequence[str]) -> None:

@@ -166,7 +166,7 @@ KINDS: dict[str, Kind] = {
     "future-directory": Kind(INFO),
     "stray-directory": Kind(WARNING, needs=DECISION),
     "log-begins-late": Kind(INFO),
-    "only-future-copy": Kind(WARNING, "kseg recover --undelete"),
+    "only-future-copy": Kind(WARNING, "kseg restore --undelete"),
     "unknown-file": Kind(INFO),
     "other-owner": Kind(WARNING, needs=DECISION),
     "topic-not-compacted": Kind(WARNING, needs=BROKER),

@@ -366,7 +366,6 @@ def _server_properties(path: str) -> Any:
     return read_server_properties(path)
 
 
-server = partial(
-    option, "--server-properties", INPUT, "The broker's configuration, for settings that a topic does not override.",
-    PathKind(), metavar="FILE", read_late=_server_properties,
-)  # fmt: skip
+def server(text: str = "The broker's configuration, for settings that a topic does not override.") -> Any:
+    """--server-properties."""
+    return option("--server-properties", INPUT, text, PathKind(), metavar="FILE", read_late=_server_properties)

@@ -1,8 +1,8 @@
 """Prints plans and their results: text, or one JSON line for each action and a summary at the end.
 
-Plans go to standard output, messages to standard error. Also prints rebuilds from remote storage, with the remaining
-steps, what ``kseg undo --list`` and ``--purge`` find, and what compaction and retention do to a partition and its
-segments: lines, JSON objects, or tables on a terminal.
+Plans go to standard output, messages to standard error. Also prints what ``kseg undo --list`` and ``--purge``
+find, and what compaction and retention do to a partition and its segments: lines, JSON objects, or tables on a
+terminal.
 """
 
 import os
@@ -25,7 +25,7 @@ from kseg.output.notices import Notices, Presentation, on_one_line
 from kseg.output.progress import Progress, progress_over
 from kseg.output.sink import MemorySink, Sink
 from kseg.output.terminal import Paint, drawn
-from kseg.quantities import in_other_unit, named_path, plural, shell_line, show_span, shown_bytes, shown_time
+from kseg.quantities import in_other_unit, plural, show_span, shown_bytes, shown_time
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores.place import Place
 
@@ -66,8 +66,6 @@ class PlanPrinter:
         self.totals, self.undone = PlanTotals(), PlanTotals()
         self._is_dry, self._keeps, self._is_quiet = is_dry, keeps, is_quiet
         self._shown: dict[str, PlanTotals] = {}
-        self._more: Row = {}
-        """What a command adds to its summary in JSON."""
 
     def begin(self, at_once: int, partitions: int) -> None:
         self.totals, self.undone = PlanTotals(at_once), PlanTotals(at_once)
@@ -84,15 +82,14 @@ class PlanPrinter:
                 self._put_plan(plan, found)
             self.sink.flush()
 
-    def created(self, plans: Sequence[Plan], damage_remains: bool = False, more: Row | None = None) -> None:
-        """Prints plans of new partitions, which were applied unless this is a dry run, and the totals. ``more``: fields
-        of the summary."""
+    def created(self, plans: Sequence[Plan], damage_remains: bool = False, facts: Row | None = None) -> None:
+        """Prints plans of new partitions, which were applied unless this is a dry run, and the totals. ``facts``: what
+        the command adds to its summary in JSON."""
         self.begin(1, len(plans))
-        self._more = more or {}
         for plan in plans:
             self.plan(plan)
         self.applied()
-        self.finish(Outcome(has_changed=self.has_changed, damage_remains=damage_remains))
+        self.finish(Outcome(has_changed=self.has_changed, damage_remains=damage_remains, facts=facts or {}))
 
     @property
     def has_changed(self) -> bool:
@@ -318,7 +315,7 @@ class JsonPlans(PlanPrinter):
 
     def finish(self, outcome: Outcome) -> None:
         super().finish(outcome)
-        self.sink.put_row(summary_row(self.totals, outcome, self._is_dry) | self._more)
+        self.sink.put_row(summary_row(self.totals, outcome, self._is_dry) | outcome.facts)
         self.sink.flush()
 
 
@@ -461,44 +458,6 @@ def recorded_json(recording: Recording, outcome: Outcome, keeps: bool, summaries
             printer.summary(*found)
     printer.finish(outcome)
     return sink.data.decode()
-
-
-def next_steps(facts: Row, last_epoch: int, beside: Sequence[str]) -> list[str]:
-    """Returns the text about the remaining steps. ``beside``: other log directories of the node of the output."""
-    if beside:
-        return ["A node does not start with a partition on two of its disks:", shell_line(
-            ["kseg", "verify", *map(named_path, dict.fromkeys([*beside, facts["output"]]))]
-        )]  # fmt: skip
-    has_ids = bool(facts["newCluster"]) or facts["topicId"] is not None
-    lines = ["Remaining steps, for each topic:"]
-    if not has_ids:
-        lines += [
-            "  1. Create the topic in the new cluster, with the same number of partitions.",
-            "     It has a new id: repeat this command with --for-cluster LOGDIR, a log directory of a new broker, and",
-            "     another --output. Brokers rename directories with the old id to -stray.",
-        ]
-    else:
-        lines.append("  1. Check that the topics in the new cluster have the topic ids in partition.metadata.")
-    place, file = facts["newCluster"] or "the log directory", f"{facts['output']}/log-start-offset-checkpoint"
-    step = [
-        f"  4. Add the entries of {file}, if there are any after its second line, to the",
-        "     broker's file of that name, and their number to its second line. Leave its other files as they are.",
-    ]
-    if facts["newCluster"]:
-        step = [f"  4. Replace the broker's log-start-offset-checkpoint by {file}: it has the entries of both."]
-    lines += [
-        "  2. Stop the broker cleanly.",
-        f"  3. Replace the empty partition directories in {place} by those in {facts['output']}.",
-        *step,
-        "  5. Give all files to the broker's user, and start the broker.",
-    ]
-    if last_epoch and not facts["resetEpochs"]:
-        lines += [
-            f"The batches have leader epochs up to {last_epoch}. While the new leader's epoch is lower, a consumer",
-            "with a committed offset waits for ever after its start. Repeat this command with --reset-epochs, or",
-            "restart the broker until its leader epoch is higher.",
-        ]
-    return [on_one_line(line) for line in lines]
 
 
 _MIN_COMMAND_WIDTH = 8

@@ -186,14 +186,7 @@ summary = changed: flag, dryRun: flag, damageRemains: flag, directories: int, ac
     kept: []bytes, failed: []bytes, leftAlone?: []bytes
 """
 
-_RECOVER = f"""
-{_CHANGES.rstrip()}, batches?: int, duplicates?: int, torn?: int, givenUp?: int, mended?: int, unfit?: int,
-    unfitRanges?: []range, readInPart?: int, undecided?: []undecided, nodes?: []owner
-carved = directory: bytes, topic: bytes, partition: int, evidence: carving, batches: int, records: int, bytes: int,
-    firstOffset: int, lastOffset: int, gaps: int, firstTimestamp: int?, lastTimestamp: int?, producers: int,
-    ranges: []range
-rebuilt = directory: bytes, topicId: text, logStartOffset: int, logEndOffset: int, lastLeaderEpoch: int, segments: int,
-    newBytes: int, wasThere: flag
+_RECOVER = f"""{_CHANGES}
 cut = code: text?, {_PLACE}, length: int, nextOffset: int, laterSegments: []bytes, intactBatches: int,
     intactRecords: int, firstOffset: int?, lastOffset: int?, firstTimestamp: int?, lastTimestamp: int?
 damage = {_DAMAGE}
@@ -201,6 +194,20 @@ leftOut = {_DAMAGE}, intactBatches: int, intactRecords: int, firstOffset: int?, 
 salvage = directory: bytes, damagedRanges: int, mendedHeaders: int, movedStretches: int, ambiguousBatches: int
 remains = code: text, {_PLACE}, offset: int?, message: text, firstMissing?: int, lastMissing?: int
 remains = directory: bytes, message: text
+record = {_RECORD}, proven: flag
+"""
+
+_RESTORE = """
+rebuilt = directory: bytes, topicId: text, logStartOffset: int, logEndOffset: int, lastLeaderEpoch: int, segments: int,
+    newBytes: int, wasThere: flag
+"""
+
+_CARVE = f"""
+{_CHANGES.rstrip()}, batches: int, duplicates: int, torn: int, givenUp: int, mended: int, unfit: int,
+    unfitRanges: []range, readInPart: int, undecided: []undecided, nodes: []owner
+carved = directory: bytes, topic: bytes, partition: int, evidence: carving, batches: int, records: int, bytes: int,
+    firstOffset: int, lastOffset: int, gaps: int, firstTimestamp: int?, lastTimestamp: int?, producers: int,
+    ranges: []range
 """
 
 _COMPACT = """
@@ -236,12 +243,15 @@ symptom = name: text, severity: gravity, speaker: text, count: int, firstTime: t
 OBJECTS = {
     "dump": _DUMP,
     "verify": _VERIFY,
-    "recover": f"{_RECOVER}record = {_RECORD}, proven: flag",
+    "recover": _RECOVER,
     "reindex": _CHANGES,
     "compact": _CHANGES + _COMPACT,
     "retain": _CHANGES + _RETAIN,
     "convert": f"{_CHANGES}record = {_RECORD}",
     "undo": _CHANGES + _UNDO,
+    "restore": _RECOVER + _RESTORE,
+    "carve": _CARVE,
+    "quorum": f"{_CHANGES}remains = directory: bytes, message: text",
     "symptoms": _SYMPTOMS,
 }
 """Objects by command."""

@@ -17,7 +17,7 @@ import os
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Removed, Step
 from kseg.decoders.framed import framed
 from kseg.decoders.schemas import CLUSTER_METADATA
-from kseg.errors import BrokerRunningError, KsegError, PathError, RequestError
+from kseg.errors import BrokerRunningError, KsegError, PathError, RequestError, refuse_if
 from kseg.formats.control import control_record
 from kseg.formats.json_values import name_value
 from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOTER, SNAPSHOT_HEADER, build_batch
@@ -42,8 +42,10 @@ from kseg.node.cluster_metadata import Raft, is_only_voter, load_readable, load_
 from kseg.node.coordinators import topic_id_at, transaction_states
 from kseg.node.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved
 from kseg.node.metadata_image import MetadataImage, PartitionImage, TopicImage, unstartable
+from kseg.node.server_properties import ServerProperties
+from kseg.options import declaration
+from kseg.options.declaration import INPUT, RULES, Number, PathKind, Value, option
 from kseg.quantities import plural
-from kseg.recovery.options import RecoverOptions
 from kseg.recovery.renamed_directories import has_records
 from kseg.releases.metadata import METADATA_VERSIONS
 from kseg.segment import files as segment_files
@@ -57,6 +59,73 @@ from kseg.sidefiles.producer_state import ProducerSnapshot
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, PARTITION_METADATA, MetaProperties
 from kseg.stores.place import Place
 from kseg.stores.remote.recognition import is_topic
+
+
+class Listener(NamedTuple):
+    """``NAME://HOST:PORT`` of a controller."""
+
+    name: str
+    host: str
+    port: int
+
+    @classmethod
+    def parsed(cls, text: str) -> "Listener":
+        """Raises ValueError."""
+        found = re.fullmatch(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]{1,255}):([0-9]{1,5})", text)
+        if found is None or not 0 < int(found[3]) < 65536:
+            raise ValueError(f"{text!r} is no listener of the form NAME://HOST:PORT")
+        return cls(found[1], found[2].strip("[]"), int(found[3]))
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT as settings of Kafka have it: an IPv6 address in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumOptions:
+    """The options of `kseg quorum`. ``rewrites``: a snapshot replaces the log of the only voter; ``node``: the id of a
+    new, single controller. ``topics_from``: log directories whose partitions tell topics that the log lacks; ``as_of``:
+    only records below this offset."""
+
+    rewrites: bool = option(
+        "--rewrite",
+        RULES,
+        "Replace the metadata log of the only voter by a snapshot of all records that can be replayed.",
+        bool,
+    )
+    node: int | None = option(
+        "--new",
+        RULES,
+        "Write the log directory of a new, single controller NODE to --output.",
+        Number(0, (1 << 31) - 1),
+        metavar="NODE",
+    )
+    listener: Listener | None = option(
+        "--listener", RULES, "The listener of the new controller.", Value("NAME://HOST:PORT", Listener.parsed)
+    )
+    topics_from: tuple[str, ...] = option(
+        "--topics-from",
+        INPUT,
+        "Take topics that the metadata log lacks from this log directory's partitions; may be repeated.",
+        PathKind(is_checked=True),
+        metavar="LOGDIR",
+        is_many=True,
+    )
+    as_of: int | None = option("--as-of", INPUT, "Use only records below OFFSET.", Number(), metavar="OFFSET")
+    server: ServerProperties | None = declaration.server(text="The configuration of the node, which names the voters.")
+
+    def check(self, paths: Sequence[str], output: str | None) -> None:
+        """Raises RequestError for options that contradict each other, or lack one."""
+        refuse_if(self.rewrites == (self.node is not None), "give either --rewrite or --new NODE")
+        refuse_if(not paths and (self.rewrites or not self.topics_from), "Missing argument 'PATH...'.")
+        if self.rewrites:
+            refuse_if(self.listener is not None, "--listener is for --new")
+            return
+        refuse_if(self.listener is None or output is None, "--new needs --listener and --output")
+        refuse_if(self.server is not None, "--server-properties is for --rewrite")
+        refuse_if(len(paths) > 1, "--new takes one log directory")
+
 
 # The topics of a cluster whose metadata are lost, as its log directories have them.
 #
@@ -97,9 +166,9 @@ _SETTINGS = {
 }  # fmt: skip
 """The settings of internal topics, as brokers create them."""
 _MOVED = {
-    "-stray": "brokers set them aside; kseg recover --undelete restores their names, then they are taken",
+    "-stray": "brokers set them aside; kseg restore --undelete restores their names, then they are taken",
     "-stray, without records": "create their topics, or partitions, again",
-    "-delete": "their topics were deleted; kseg recover --undelete restores them",
+    "-delete": "their topics were deleted; kseg restore --undelete restores them",
     "-future": "copies that a broker had not completed",
 }
 _EMPTY = ", without records"
@@ -448,7 +517,7 @@ def new_snapshot(
         left_out.append(KsegError(f"{where}: the partitions of topic {topic.name} ({topic.topic_id}) are unknown"))
         del image.topics[topic.topic_id]
     if voters is None and raft.version and not raft.voters:
-        raise KsegError(f"{where}: no record of the voters can be read: only --new-quorum can bring the log back")
+        raise KsegError(f"{where}: no record of the voters can be read: only kseg quorum --new can bring the log back")
     remarks = [] if topics is None else [*topics.remarks]
     for path in topics.directories if topics is not None and not files else ():
         copy = Place(path) / METADATA_PARTITION
@@ -497,22 +566,22 @@ def _above_all(raft: Raft, directories: list[str], image: MetadataImage, has_cop
     return raft._replace(offset=raft.offset + LOST_OFFSETS, epoch=raft.epoch + LOST_EPOCHS, version=version)
 
 
-class MetadataSnapshotPlanner(Planner):
-    """Plans ``recover --metadata-snapshot``: files of the old log go, quorum-state and partition.metadata stay."""
+class RewritePlanner(Planner):
+    """Plans ``quorum --rewrite``: files of the old log go, quorum-state and partition.metadata stay."""
 
-    command = "recover --metadata-snapshot"
+    command = "quorum --rewrite"
 
-    def __init__(self, options: RecoverOptions, change: ChangeOptions, reporter: Reporter) -> None:
+    def __init__(self, options: QuorumOptions, change: ChangeOptions, reporter: Reporter) -> None:
         super().__init__(reporter)
         self._options = options
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         if os.path.basename(os.path.abspath(directory)) != METADATA_PARTITION:
-            raise RequestError(f"{directory}: --metadata-snapshot is for {METADATA_PARTITION}, or its log directory")
+            raise RequestError(f"{directory}: --rewrite is for {METADATA_PARTITION}, or its log directory")
         if is_only_voter(directory, self._options.server) is False:
             raise KsegError(
-                f"{directory}: by the voters of the log, this node is not the only one: plain `kseg recover` cuts it "
-                "at the damage, and the node fetches the rest; --new-quorum makes a new one if all are lost"
+                f"{directory}: by the voters of the log, this node is not the only one: kseg recover cuts it at "
+                "the damage, and the node fetches the rest; kseg quorum --new makes a new one if all are lost"
             )
         metas = _metas(self._options.topics_from)
         if metas:
@@ -542,12 +611,12 @@ class MetadataSnapshotPlanner(Planner):
 
 
 def write_new_quorum(
-    source: str | None, options: RecoverOptions, change: ChangeOptions, warn: Callable[[str], None]
+    source: str | None, options: QuorumOptions, change: ChangeOptions, warn: Callable[[str], None]
 ) -> tuple[Plan, NewSnapshot]:
     """Writes the log directory of a new, single controller, whole or not at all. ``source``: a node's log directory or
     its __cluster_metadata-0, None if no copy is left. Raises KsegError, also for an output that a broker or an earlier
     run uses, and for sources that a broker uses."""
-    node, listener, output, directory = options.new_quorum, options.listener, str(change.output), None
+    node, listener, output, directory = options.node, options.listener, str(change.output), None
     assert listener is not None
     if source is not None:
         if not Place(source).is_dir():
@@ -597,6 +666,18 @@ def write_new_quorum(
                 Disk().write_file(Place(folder) / name, data, folder)
             Disk().write_file(Place(made.folder) / META_PROPERTIES, properties, made.folder)
     return plan, snapshot
+
+
+def settings_after(options: QuorumOptions, snapshot: NewSnapshot) -> str:
+    """Returns the sentence on the settings that all nodes need for the new controller."""
+    assert options.listener is not None
+    address, voters = options.listener.address, f"controller.quorum.voters={options.node}@{options.listener.address}"
+    if snapshot.has_dynamic_voters:
+        voters = f"controller.quorum.bootstrap.servers={address}"
+    return (
+        f"set node.id={options.node} of the new controller, and {voters} on all nodes; start the controller first, "
+        "then restart the brokers"
+    )
 
 
 def _metas(directories: Iterable[str]) -> dict[str, MetaProperties]:

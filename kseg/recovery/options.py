@@ -1,24 +1,22 @@
-"""The options of recovery and reindexing, and what is known of a partition when its load starts: topic ids, deleted
-segments, and the cluster or topic that it is for."""
+"""The options of recovery and reindexing, and what is known of a partition when its load starts: topic ids and
+deleted segments."""
 
 import os
-import re
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import starmap
-from typing import NamedTuple
 
 from kseg.changes.journal import TopicPartition
-from kseg.errors import PathError, errors_at
+from kseg.errors import refuse_if
 from kseg.formats.suffixes import DELETED, LOG, SEGMENT_SUFFIXES, SNAPSHOT
 from kseg.kernel.layout.rows import CRC_RIGHT
 from kseg.kernel.state.indexing import EpochState
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.node.coordinators import partitions_in, topic_id_at
-from kseg.node.node import Node, Nodes
+from kseg.node.node import Node
 from kseg.node.server_properties import ServerProperties
 from kseg.options import declaration
 from kseg.options.declaration import BYTES, CONTENTS, INPUT, RULES, Number, PathKind, Value, option
@@ -29,7 +27,7 @@ from kseg.segment import files as segment_files
 from kseg.segment.files import list_segments, segment_stem
 from kseg.segment.survey import FULL, QUICK, BatchProblem, HeaderRows, open_survey
 from kseg.sidefiles import checkpoints, text_files
-from kseg.sidefiles.checkpoints import LEADER_EPOCHS, LOG_STARTS, EpochEntry, build_leader_epochs
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs
 from kseg.sidefiles.text_files import PARTITION_METADATA, PartitionMetadata
 from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
@@ -118,61 +116,6 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
 def _write_id(workspace: Workspace, topic_id: str, source: str) -> None:
     content = text_files.build_partition_metadata(PartitionMetadata(0, topic_id))
     workspace.write(PARTITION_METADATA, [content], f"the id of the topic, {source}")
-
-
-class LogBounds(NamedTuple):
-    """The offsets of a partition's first segment, of the log's start, and of its end."""
-
-    first_base: int
-    log_start: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Destination:
-    """The topic and the cluster that the options name for recovered partitions."""
-
-    options: "RecoverOptions"
-    _nodes: Nodes = field(default_factory=Nodes)
-
-    def rename(self, topic: str, partition: int, is_single: bool) -> TopicPartition:
-        """Returns the new topic and number. ``is_single``: no other partition is recovered in the run."""
-        if self.options.name is None:
-            return topic, partition
-        found = re.fullmatch(r"(.+)-(0|[1-9][0-9]{0,8})", self.options.name) if is_single else None
-        return (found[1], int(found[2])) if found else (self.options.name, partition)
-
-    def given_id(self, topic: str) -> str | None:
-        """Returns the id that a topic must get, None for any. Raises PathError."""
-        if self.options.topic_id is not None or self.options.new_cluster is None:
-            return self.options.topic_id
-        settings = self._nodes.at(self.options.new_cluster).topics
-        if settings is None:
-            raise PathError(f"{self.options.new_cluster}: holds no readable cluster metadata: give --topic-id")
-        if topic not in settings.ids:
-            raise PathError(f"{self.options.new_cluster}: the cluster has no topic {topic}: create it first")
-        return settings.ids[topic]
-
-    def checkpoints(self, bounds: Mapping[TopicPartition, LogBounds]) -> dict[str, bytes]:
-        """Returns checkpoint files for the partitions. For a new cluster that is the file of log starts, with the
-        entries of its other partitions.
-
-        Raises PathError.
-        """
-        starts: dict[TopicPartition, int] = {}
-        if self.options.new_cluster is not None:
-            path = Place(self.options.new_cluster) / LOG_STARTS
-            with errors_at(path), suppress(FileNotFoundError):
-                content = path.read(MAX_ROOT_FILE_BYTES)
-                starts = checkpoints.offsets_of(checkpoints.read_offset_checkpoint(content))
-        for partition, found in bounds.items():
-            checkpoints.set_log_start(starts, partition, found.log_start, found.first_base)
-        files = {LOG_STARTS: checkpoints.build_offset_checkpoint(dict(sorted(starts.items())))}
-        if self.options.new_cluster is None:
-            offsets = {partition: found.end for partition, found in sorted(bounds.items())}
-            ends = checkpoints.build_offset_checkpoint(offsets)
-            files |= {checkpoints.RECOVERY_POINTS: ends, checkpoints.HIGH_WATERMARKS: ends}
-        return files
 
 
 # Segments that a broker has marked as deleted (`.deleted`) and that can be restored to their log.
@@ -329,27 +272,6 @@ class BrokerStart:
         return workspace
 
 
-class Listener(NamedTuple):
-    """``NAME://HOST:PORT`` of a controller."""
-
-    name: str
-    host: str
-    port: int
-
-    @classmethod
-    def parsed(cls, text: str) -> "Listener":
-        """Raises ValueError."""
-        found = re.fullmatch(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]{1,255}):([0-9]{1,5})", text)
-        if found is None or not 0 < int(found[3]) < 65536:
-            raise ValueError(f"{text!r} is no listener of the form NAME://HOST:PORT")
-        return cls(found[1], found[2].strip("[]"), int(found[3]))
-
-    @property
-    def address(self) -> str:
-        """HOST:PORT as settings of Kafka have it: an IPv6 address in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
 BROKER, SALVAGE = "broker", "salvage"
 
 
@@ -360,17 +282,13 @@ def _topic_id(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RecoverOptions:
-    """The options of `kseg recover`; None for an option that is not given.
+class RepairOptions:
+    """The options of both `kseg recover` and `kseg restore`; None for an option that is not given.
 
-    ``from_replica``: another replica of the partition, or its log directory; ``drops_undecodable``, ``drop_batches``:
-    batches that a salvage removes; ``scans_all``: segments below the recovery point are scanned as well; ``era``: the
-    release of Kafka whose rules apply; ``interval_bytes``: index.interval.bytes; ``jobs``: threads that read a file.
-    ``undeletes``: deleted segments and directories are restored; ``topics``: globs, of a log directory only such
-    partitions; ``name``: the topic's new name, or for one partition TOPIC-N; ``new_cluster``: a log directory of the
-    cluster that will serve the partitions; ``resets_epochs``: the leader epochs of all batches become 0. ``carves``:
-    the paths are images; ``likes``: log directories that hold a part of the logs in them. ``metadata_snapshot``,
-    ``new_quorum``, ``topics_from``: see `kseg.recovery.metadata_log`.
+    ``drops_undecodable``, ``drop_batches``: batches that a salvage removes; ``scans_all``: segments below the recovery
+    point are scanned as well; ``era``: the release of Kafka whose rules apply; ``interval_bytes``:
+    index.interval.bytes; ``jobs``: threads that read a file. ``topics``: globs, of a log directory only such
+    partitions.
     """
 
     mode: str = option(
@@ -380,13 +298,6 @@ class RecoverOptions:
         (BROKER, SALVAGE),
         default=BROKER,
         shows_default=True,
-    )
-    from_replica: str | None = option(
-        "--from-replica",
-        INPUT,
-        "Salvage, and fill gaps from another replica: a partition or its log directory.",
-        PathKind(is_checked=True),
-        metavar="DIR",
     )
     records: str | None = option(
         "--records",
@@ -414,12 +325,6 @@ class RecoverOptions:
     scans_all: bool = option(
         "--full", RULES, "Scan every segment, even after a clean shutdown or below the recovery point.", bool
     )
-    undeletes: bool = option(
-        "--undelete",
-        RULES,
-        "Restore directories that end in -delete, -stray or -future, and segments that end in .deleted.",
-        bool,
-    )
     rebuilds_epochs: bool = option(
         "--rebuild-epochs",
         RULES,
@@ -433,84 +338,12 @@ class RecoverOptions:
     max_message_bytes: int = option(
         "--max-message-bytes",
         RULES,
-        "With --era 0.8.1 to 0.10.2: a larger message counts as damaged, as for such a broker.",
+        "Larger messages count as damaged, as for a broker of --era 0.8.1 to 0.10.2.",
         BYTES,
         default=DEFAULT_MESSAGE_LIMIT_BYTES,
         shows_default=True,
     )
-    carves: bool = option(
-        "--carve",
-        INPUT,
-        "Bring logs back out of raw bytes: PATHs are disk images, block devices or any files; needs --output.",
-        bool,
-    )
-    likes: tuple[str, ...] = option(
-        "--like",
-        INPUT,
-        "With --carve: name logs as this log directory does, which holds a part of them; may be repeated.",
-        PathKind(is_checked=True),
-        metavar="LOGDIR",
-        is_many=True,
-    )
-    metadata_snapshot: bool = option(
-        "--metadata-snapshot",
-        RULES,
-        "Replace the cluster's metadata log by a snapshot of all records that can be replayed: for its only voter.",
-        bool,
-    )
-    new_quorum: int | None = option(
-        "--new-quorum",
-        RULES,
-        "Write a log directory for a new, single controller NODE out of a node's metadata log; needs --output.",
-        Number(0, (1 << 31) - 1),
-        metavar="NODE",
-    )
-    listener: Listener | None = option(
-        "--listener",
-        RULES,
-        "With --new-quorum: the listener of the controller.",
-        Value("NAME://HOST:PORT", Listener.parsed),
-    )
-    topics_from: tuple[str, ...] = option(
-        "--topics-from",
-        INPUT,
-        "With --metadata-snapshot and --new-quorum: also topics from this log directory's partitions; may be repeated.",
-        PathKind(is_checked=True),
-        metavar="LOGDIR",
-        is_many=True,
-    )
-    as_of: int | None = option(
-        "--as-of",
-        INPUT,
-        "With --metadata-snapshot and --new-quorum: only records below OFFSET.",
-        Number(),
-        metavar="OFFSET",
-    )
-    from_remote: str | None = option(
-        "--from-remote",
-        INPUT,
-        "Rebuild partitions from remote (tiered) storage in --output; PATH: a log directory that is left, if any.",
-        metavar="REMOTE",
-    )
-    private_keys: tuple[str, ...] = declaration.private_keys()
-    topics: tuple[str, ...] = declaration.topics("a log directory or remote storage")
-    new_cluster: str | None = option(
-        "--for-cluster",
-        INPUT,
-        "Make the partitions fit for the cluster of a broker: topic ids and log starts.",
-        PathKind(is_checked=True),
-        metavar="LOGDIR",
-    )
-    resets_epochs: bool = option(
-        "--reset-epochs",
-        RULES,
-        "With --from-remote, --undelete, --as or --for-cluster: set the leader epochs of batches to 0, so that groups "
-        "can continue at once.",
-        bool,
-    )
-    name: str | None = option(
-        "--as", RULES, "With --output: the new name of the topic, or TOPIC-N for one partition.", metavar="TOPIC"
-    )
+    topics: tuple[str, ...] = declaration.topics()
     interval_bytes: int | None = declaration.index_interval()
     server: ServerProperties | None = declaration.server()
     now_ms: int | None = declaration.now()
@@ -519,6 +352,41 @@ class RecoverOptions:
     @property
     def is_salvage(self) -> bool:
         return self.mode == SALVAGE
+
+    def check_mode(self) -> None:
+        """Raises RequestError for options of a salvage in mode broker."""
+        salvages = self.replica is not None or self.drops_undecodable or self.drop_batches
+        refuse_if(
+            salvages and not self.is_salvage,
+            f"from_replica, drop_undecodable and drop_batches need mode={SALVAGE!r}",
+        )
+
+    @property
+    def replica(self) -> str | None:
+        """The replica that fills gaps, None for none."""
+        return None
+
+    @property
+    def for_one_topic(self) -> str:
+        """The option that only partitions of one topic can have, "" if it is not given."""
+        return "--topic-id" if self.topic_id else ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverOptions(RepairOptions):
+    """The options of `kseg recover`. ``from_replica``: another replica of the partition, or its log directory."""
+
+    from_replica: str | None = option(
+        "--from-replica",
+        INPUT,
+        "Salvage, and fill gaps from another replica: a partition or its log directory.",
+        PathKind(is_checked=True),
+        metavar="DIR",
+    )
+
+    @property
+    def replica(self) -> str | None:
+        return self.from_replica
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,12 @@
 
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-from uuid import uuid4
 
 from kseg.changes.driver.command import ChangeOptions, Messages, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition, topic_partition_of
@@ -30,8 +28,7 @@ from kseg.recovery.broker.loading import Recovery, plan_partition
 from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.segments import BrokerSegment, Loss, ReplayResult
 from kseg.recovery.moved_rows import MovedRows, names_of
-from kseg.recovery.options import BrokerStart, Destination, LogBounds, RecoverOptions, ReindexOptions, TopicIds
-from kseg.recovery.renamed_directories import has_records, holder_of, restored_name
+from kseg.recovery.options import BrokerStart, ReindexOptions, RepairOptions, TopicIds
 from kseg.recovery.workspace import SPILL_BYTES, BrokerRefusesError, File, Workspace, offset_of, spill
 from kseg.runtime.process_pool import Put, in_processes
 from kseg.runtime.threads import usable_cores
@@ -41,7 +38,7 @@ from kseg.segment.paths import segment_bytes, some
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles import checkpoints, text_files
 from kseg.sidefiles.problems import problems_of
-from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaProperties
+from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties
 from kseg.stores.place import Place
 from kseg.stores.source import check_readable
 
@@ -63,9 +60,6 @@ class Root:
 def partition_of(directory: str) -> tuple[str, int] | None:
     """Returns topic and partition of a directory's name, even if a broker has renamed it (-delete, -future, -stray)."""
     return segment_files.parse_partition_name(os.path.basename(os.path.abspath(directory)))
-
-
-_MAX_LISTED = 5
 
 
 # Finds files that stop a KRaft node from starting on a log directory, and that kseg cannot repair.
@@ -294,18 +288,19 @@ class RecoveryPlanner(Planner):
     ``make_checks``: returns checks by these nodes, for runs that need them; None: all partitions count as damaged.
     """
 
+    verb = "recover"
     with_root = True
 
     def __init__(
         self,
-        options: RecoverOptions,
+        options: RepairOptions,
         change: ChangeOptions,
         reporter: Reporter,
         write_records: WriteRecords | None = None,
         make_checks: Callable[[Nodes], Checks] | None = None,
     ) -> None:
         super().__init__(reporter, options.server)
-        self.command = f"recover --mode {options.mode}" if options.from_replica is None else "recover --from-replica"
+        self.command = f"{self.verb} --mode {options.mode}" if options.replica is None else "recover --from-replica"
         self.reads_all_files = options.is_salvage
         self._options, self._is_dry, self._write_records = options, change.is_dry, write_records
         self._make_checks = make_checks
@@ -318,14 +313,11 @@ class RecoveryPlanner(Planner):
         self._start = BrokerStart(
             now_ms=now_ms, interval_bytes=options.interval_bytes, era=era, jobs=options.jobs or usable_cores()
         )
-        self._messages = RecoveryMessages(reporter, options.from_replica is None, self._who_has)
+        self._messages = RecoveryMessages(reporter, options.replica is None, self._who_has)
         self._intervals = TopicIntervals(options.interval_bytes, self.nodes, reporter.warning, reporter.detail)
         self._topics = Topics(options.topics, self.nodes)
         self._is_copy = change.output is not None
         """Whether partitions are written to an output."""
-        self._destination = Destination(options)
-        self._bounds: dict[TopicPartition, LogBounds] = {}
-        """Those of all recovered partitions, under their new names."""
         self._moved = MovedRows(self.nodes)
         self._rows: dict[str, Rows] = {}
         """The rows that the checkpoints of each log directory are to have, by its real path."""
@@ -341,46 +333,17 @@ class RecoveryPlanner(Planner):
 
     def _begin(self, paths: Sequence[str], names_partition: bool) -> list[str]:
         """Begins with the partitions at one PATH; ``names_partition``: it is the directory of one. Returns those to
-        recover: directories that cannot be restored are failures, empty ones with a restored name are displaced."""
+        recover."""
         self._names_partition, self._is_single = names_partition, len(paths) == 1
         self._ends: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         """The new log start offsets of partitions whose log would end before them."""
-        self._restores: dict[str, tuple[str, str]] = {}
-        """The new name of each restored directory, and that of an empty one that had it, "" if there is none."""
         self._starts: dict[str, tuple[int, int]] = {}
         """The log start and the first base offset of each partition."""
         self._has_new_start: set[str] = set()
         self._carried: Rows = {}
         """The rows that partitions have left on other disks."""
-        if not self._options.undeletes:
-            return list(paths)
-        left_out = set[str]()
-        moved = [path for path in paths if is_renamed_directory(path) and has_records(path)]
-        names = Counter(map(own_name, moved))
-        for path in moved:
-            name = own_name(path) if self._options.name is not None else restored_name(path, self.nodes)
-            target, error = Place(path).absolute.parent / name, ""
-            if not name:
-                error = f"{path}: a broker has cut its name, and no metadata log has its topic id: give --as"
-            elif not self._is_copy and (holder := holder_of(path, name, self.nodes)) is not None:
-                error = f"{path}: {name} lies in {holder}, too: a broker does not start with both"
-            elif names[own_name(path)] > 1:
-                error = f"{path}: {names[own_name(path)]} directories were {name}: name the one to restore"
-            elif not (target in paths if self._is_copy else target.lexists()):
-                self._restores[path] = name, ""
-            elif target.is_link() or not target.is_dir() or has_records(target):
-                error = f"{path}: {name} is there and holds records"
-                error += ": take it back under another name, with --output and --as"
-            else:
-                topic, _, number = name.rpartition("-")  # brokers cut a long topic, too
-                ending = f"-{number}.{uuid4().hex}-delete"
-                self._restores[path] = name, topic[: segment_files.MAX_NAME_BYTES - len(ending)] + ending
-                left_out.add(Place(path).parent / name)
-            if error:
-                self.failures.add(PathError(error), path)
-                left_out.add(path)
-        return [path for path in paths if path not in left_out]
+        return list(paths)
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         self._begin([directory], True)
@@ -400,8 +363,7 @@ class RecoveryPlanner(Planner):
         paths = self._begin(self._topics.named(directory, segment_files.own_partitions(directory)), False)
         if self._options.drop_batches:
             raise RequestError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
-        if self._options.topic_id or self._options.name:
-            check_one_topic(paths, f"{directory} holds several topics: name the partitions of one")
+        check_one_topic(self._options, paths, f"{directory} holds several topics: name the partitions of one")
         if not self._options.is_salvage and (Place(directory) / METADATA_PARTITION).is_dir():
             if self._checks is not None and (why := self._checks.metadata_refusal(directory)):
                 raise BrokerRefusesError(why)
@@ -472,35 +434,20 @@ class RecoveryPlanner(Planner):
         if properties is not None and not (self._names_partition or self._options.topics):
             reason = "has to have the directory.id to which the cluster's metadata assign the partitions here"
             plan.write(META_PROPERTIES, [text_files.build_meta_properties(properties)], reason)
-        for path, (name, displaced) in () if self._is_copy else self._restores.items():
-            if path in self.failures.errors:
-                continue
-            if displaced:
-                plan.move_directory(name, displaced, "is an empty log")
-            plan.move_directory(os.path.basename(path), name, "takes the partition back")
-            place, (topic, _) = Place(directory).absolute, partition_of(path) or ("", 0)
-            cluster = self.nodes.at(place).topics
-            if topic and cluster is not None and not cluster.lacking and topic not in cluster.ids:
-                self.reporter.warning(
-                    f"{os.path.join(place, name)}: the cluster has no topic {topic}: create it, stop the broker, and "
-                    "repeat the command: a broker sets the directory aside as -stray until then"
-                )
         return plan
 
     def _moved_entries(self, checkpoint: str, entries: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Returns the entries of a checkpoint under the new names of partitions, and with new log starts."""
         entries = dict(entries)
-        if self._options.name is not None:
-            sources = [partition for partition in map(partition_of, self._starts) if partition in entries]
-            entries = {self._new_partition(partition): entries[partition] for partition in sources if partition}
         for path in sorted(self._has_new_start) if checkpoint == checkpoints.LOG_STARTS else ():
-            partition = partition_of(self._restores[path][0] if path in self._restores else path)
+            partition = self._new_partition(path)
             if partition is not None and path not in self.failures.errors:
-                checkpoints.set_log_start(entries, self._new_partition(partition), *self._starts[path])
+                checkpoints.set_log_start(entries, partition, *self._starts[path])
         return entries
 
-    def _new_partition(self, partition: TopicPartition) -> TopicPartition:
-        return self._destination.rename(*partition, self._is_single)
+    def _new_partition(self, directory: str) -> TopicPartition | None:
+        """Returns the topic and number that a directory is for afterwards."""
+        return partition_of(directory)
 
     def _root_of(self, known: Known) -> Root:
         """Parses the contents of the files as the command has read them. A salvage takes the readable entries of
@@ -517,25 +464,19 @@ class RecoveryPlanner(Planner):
 
     def name_of_copy(self, directory: str, is_single: bool) -> str:
         """Returns the name that a partition directory gets."""
-        partition = partition_of(directory)
-        if partition is not None and self._options.name is not None:
-            topic, number = self._new_partition(partition)
-            return f"{topic}-{number}"
-        if directory in self._restores:
-            return self._restores[directory][0]
         return (
             own_name(directory) if self._is_copy and self._is_single else os.path.basename(os.path.abspath(directory))
         )
-
-    def root_of_copy(self) -> dict[str, bytes] | None:
-        return None if self._options.new_cluster is None else self._destination.checkpoints(self._bounds)
 
     def _write_broken_records(self, directories: list[str]) -> None:
         if self._write_records is not None:
             self._write_records(directories, self._is_dry, self.reporter)
 
     def _topic_ids(self, root: str) -> TopicIds:
-        return TopicIds(self.nodes.at(root), root, self._destination.given_id)
+        return TopicIds(self.nodes.at(root), root, self._given_id)
+
+    def _given_id(self, _topic: str) -> str | None:
+        return self._options.topic_id
 
     def _start_of(self, directory: str, root: Root, ids: TopicIds, epochs: int) -> BrokerStart:
         """Returns the start of a partition, with its new name, log start, and restored segments. Raises PathError."""
@@ -551,50 +492,28 @@ class RecoveryPlanner(Planner):
             log_start_offset=root.offsets[checkpoints.LOG_STARTS].get(key, 0),
             name=name if name != os.path.basename(os.path.abspath(directory)) else "",
         )
-        is_elsewhere = options.name is not None or options.new_cluster is not None
-        if not (start.name or options.undeletes or options.resets_epochs or is_elsewhere):
-            return start
-        topic = start.name.rpartition("-")[0]
-        is_of_other = bool(start.name) and not own_name(directory).startswith(f"{topic}-")
-        if is_of_other and (Place(directory) / PARTITION_METADATA).lexists() and ids.find(topic) is None:
-            self.reporter.warning(  # a partition of a KRaft cluster
-                f"{directory}: the id of topic {topic} is not known: {start.name} has no {PARTITION_METADATA}, without "
-                "which a broker sets it aside: give --for-cluster LOGDIR or --topic-id UUID"
-            )
-        if options.resets_epochs:
-            start = replace(start, resets_epochs=True, was_clean=False, recovery_point=0)
+        return self._moved_start(directory, start) if self._is_moved(start) else start
+
+    def _is_moved(self, start: BrokerStart) -> bool:
+        """Whether the log start of a partition is not that in the checkpoint beside it."""
+        return bool(start.name)
+
+    def _moved_start(self, directory: str, start: BrokerStart) -> BrokerStart:
         bases = [file.base_offset or 0 for file in list_segments(directory) if file.kind == LOG]
         first_base, log_start = min(bases, default=0), start.log_start_offset
-        if (is_renamed_directory(directory) and start.name) or (options.new_cluster is not None and not log_start):
+        if self._begins_with_epochs(directory, start):
             log_start = max(recovery_options.first_epoch_start(directory), first_base)
-        if options.undeletes:
-            start, log_start, first_base = self._with_deleted(directory, start, log_start, first_base)
-        if log_start != start.log_start_offset or is_renamed_directory(directory) or self._options.name is not None:
+        return self._with_log_start(directory, start, log_start, first_base)
+
+    def _begins_with_epochs(self, directory: str, start: BrokerStart) -> bool:
+        """Whether the first leader epoch tells the log start, because no checkpoint does."""
+        return is_renamed_directory(directory) and bool(start.name)
+
+    def _with_log_start(self, directory: str, start: BrokerStart, log_start: int, first_base: int) -> BrokerStart:
+        if log_start != start.log_start_offset or is_renamed_directory(directory):
             self._has_new_start.add(directory)
         self._starts[directory] = log_start, first_base
         return replace(start, log_start_offset=log_start)
-
-    def _with_deleted(
-        self, path: str, start: BrokerStart, log_start: int, first_base: int
-    ) -> tuple[BrokerStart, int, int]:
-        kept = 0 if self._names_partition or self._options.topics else log_start
-        found = recovery_options.deleted_segments(path, kept)
-        for file, reason in found.skipped[:_MAX_LISTED]:
-            self.reporter.warning(f"{file}: not restored: {reason}")
-        if (more := len(found.skipped) - _MAX_LISTED) > 0:
-            self.reporter.warning(f"{path}: {more} more deleted segments are not restored")
-        for segment in found.restored:
-            if not segment.is_intact:
-                self.reporter.warning(f"{path}: the segment of offset {segment.base_offset} is damaged: kseg verify")
-        if found.restored and found.restored[0].base_offset < max(log_start, first_base):
-            first_base = found.restored[0].base_offset
-            log_start = max(kept, first_base)
-            self.reporter.warning(
-                f"{path}: the log starts at offset {log_start} again; retention deletes old segments again: "
-                "change the topic's settings before a broker starts"
-            )
-        epochs = max(start.epochs, recovery_options.EPOCHS_REPAIRED)
-        return replace(start, deleted=found, epochs=epochs), log_start, first_base
 
     def _plans(self, tasks: list[tuple[str, BrokerStart]]) -> list[Plan]:
         """Plans partitions. An unreadable one, or in a salvage a refused one, is added to the failures.
@@ -640,17 +559,18 @@ class RecoveryPlanner(Planner):
 
     def _leaves_alone(self, found: "Salvage") -> bool:
         """Whether a partition is not damaged; then it is added to `left_alone`."""
-        options = self._options
         changes_log = any(step.file.endswith(LOG) or step.target.endswith(LOG) for step in found.plan.steps)
         if self.left_alone is None or self._checks is None or changes_log or found.log_start is not None:
             return False
-        rebuilds = options.rebuilds_epochs and self._names_partition
-        if rebuilds or options.topic_id or options.name or options.undeletes or options.resets_epochs:
-            return False  # such changes need no damage
-        if found.plan and self._checks.is_damaged(found.directory):
+        if self._changes_undamaged or (found.plan and self._checks.is_damaged(found.directory)):
             return False
         self.left_alone.append(found.directory)
         return True
+
+    @property
+    def _changes_undamaged(self) -> bool:
+        """Whether options change partitions that need no repair."""
+        return bool(self._options.topic_id) or (self._options.rebuilds_epochs and self._names_partition)
 
     def _reported(self, found: "Recovery | Salvage") -> Plan:
         """Returns the plan, after reporting why it was made; none for a partition that is left alone."""
@@ -667,16 +587,13 @@ class RecoveryPlanner(Planner):
             self._ends[key] = found.next_offset
             if not isinstance(found, Recovery) and found.log_start is not None:
                 self._log_starts[key] = found.log_start
-            if found.directory in self._starts:
-                log_start, first_base = self._starts[found.directory]
-                self._bounds[self._new_partition(key)] = LogBounds(first_base, log_start, found.next_offset)
         return found.plan
 
     def _salvage(self, directory: str, start: BrokerStart) -> "Salvage":
         from kseg.recovery.salvage.salvage import plan_salvage  # mode broker starts without it
         from kseg.recovery.salvage.segment_scan import BatchFilter
 
-        replica, partition = self._options.from_replica, self.nodes.partition(directory)
+        replica, partition = self._options.replica, self.nodes.partition(directory)
         batch_filter = BatchFilter(self._options.drops_undecodable, self._options.drop_batches)
         if replica is not None:
             from kseg.recovery.replica import plan_from_replica, replica_of  # few recoveries have one
@@ -687,10 +604,10 @@ class RecoveryPlanner(Planner):
         return plan_salvage(directory, start, lambda: partition.is_compacted, batch_filter)
 
 
-def check_one_topic(paths: Iterable[str], problem: str) -> None:
-    """Raises RequestError if partition directories are of several topics, as --topic-id and --as are for one."""
-    if len({found[0] for found in map(partition_of, paths) if found}) > 1:
-        raise RequestError(f"--topic-id and --as: {problem}")
+def check_one_topic(options: RepairOptions, paths: Iterable[str], problem: str) -> None:
+    """Raises RequestError if an option is for one topic, and partition directories are of several."""
+    if (name := options.for_one_topic) and len({found[0] for found in map(partition_of, paths) if found}) > 1:
+        raise RequestError(f"{name}: {problem}")
 
 
 def with_known_interval(start: BrokerStart, nodes: Nodes, partition: str) -> BrokerStart:

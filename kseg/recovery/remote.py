@@ -3,7 +3,7 @@ run."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,17 +11,20 @@ from typing import Any, NamedTuple
 from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, opened, umask
+from kseg.changes.driver.command import ChangeOptions
 from kseg.changes.journal import TopicPartition
-from kseg.changes.new_directories import ResumableOutput
+from kseg.changes.new_directories import ResumableOutput, resumable_output, resumable_store_output
 from kseg.changes.output_rows import copied_rows
 from kseg.changes.plan import DELETE, Pieces
-from kseg.errors import KsegError
+from kseg.errors import KsegError, refuse_if
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SNAPSHOT
 from kseg.node import remote_partitions
+from kseg.node.node import is_of_one_node
 from kseg.node.remote_partitions import Candidate, LocalLogs, LocalPartition, SegmentOffsets
 from kseg.recovery.broker.loading import epoch_positions
-from kseg.recovery.options import BrokerStart, Destination, LogBounds, RecoverOptions, SegmentSpan, span_of
+from kseg.recovery.options import BrokerStart, SegmentSpan, span_of
 from kseg.recovery.planner import DamagedLogError, reindex
+from kseg.recovery.restoring import Destination, LogBounds, RestoreOptions
 from kseg.recovery.workspace import Workspace
 from kseg.runtime.threads import Threads, usable_cores
 from kseg.segment.files import SegmentFile, regular_and_other_names, segment_stem
@@ -37,9 +40,11 @@ from kseg.sidefiles.checkpoints import (
     starting_at,
 )
 from kseg.sidefiles.text_files import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
+from kseg.stores.archives.spool import current_spool
 from kseg.stores.place import Place
-from kseg.stores.remote.keys import is_wanted
-from kseg.stores.remote.segment import ChunkError, RemotePartition, RemoteSegment, RemoteStorage
+from kseg.stores.remote.keys import is_wanted, private_keys
+from kseg.stores.remote.segment import ChunkError, RemotePartition, RemoteSegment, open_storage
+from kseg.stores.stored_object import is_url, shown
 from kseg.stores.windows import Buffers
 
 # Selects the contents of a rebuilt partition: pieces of remote segments, then local segments.
@@ -337,33 +342,63 @@ class RebuiltPartition:
 
 class Rebuild:
     """One run. ``logs``: a log directory of the old cluster; ``partitions``: the requested ones, of several topics with
-    the same name those of the newest. Raises PathError if something that the options name cannot be read."""
+    the same name those of the newest; ``beside``: other log directories of the output's node.
 
-    def __init__(self, storage: RemoteStorage, options: RecoverOptions, logs: str | None) -> None:
-        self._options = options
+    Raises PathError if something that the options name cannot be read, RequestError if no partition is selected, or if
+    an option for one topic meets several."""
+
+    def __init__(self, options: RestoreOptions, logs: str | None, change: ChangeOptions) -> None:
+        self.options, self.change, self.beside = options, change, list[str]()
         self._logs = None if logs is None else LocalLogs(logs)
+        self._log_directory = logs
         self._destination = Destination(options)
+        storage = open_storage(options.from_remote or "", private_keys(options.private_keys))
         self.left_out: list[UnusedSegment] = []
 
         def rank(partition: RemotePartition) -> tuple[bool, int]:
             is_local = self._logs is not None and self._logs.partition(partition) is not None
             return is_local, remote_partitions.last_event_ms(partition)
 
-        wanted = [partition for partition in storage.partitions if is_wanted(partition.topic, self._options.topics)]
+        wanted = [partition for partition in storage.partitions if is_wanted(partition.topic, self.options.topics)]
         self.partitions, older = remote_partitions.newest_partitions(wanted, rank)
         for other in older:
             reason = f"of an earlier topic {other.topic}, with the id {other.topic_id}"
             self.left_out += [UnusedSegment(s.path(), s.start_offset, s.start_offset, reason) for s in other.segments]
+        refuse_if(not self.partitions, f"{options.from_remote}: holds no partition of a topic that --topic names")
+        topics = sorted({partition.topic for partition in self.partitions})
+        name = options.for_one_topic
+        refuse_if(name and len(topics) > 1, f"{name} is for one topic; selected: {', '.join(topics[:5])}")
+        # A log directory of another cluster would get partitions that its metadata do not assign.
+        if logs is not None and options.new_cluster is None and not is_url(change.output or ""):
+            self.beside += [logs] if is_of_one_node(change.output or "", [logs]) else []
 
-    def plans(self) -> Iterator[RebuiltPartition]:
-        """Yields the results of a dry run."""
-        for partition in self.partitions:
-            yield self._attempt(partition, self._selected)
+    def run(self, show: Callable[[RebuiltPartition, str], None]) -> None:
+        """Rebuilds the partitions, or in a dry run plans them; calls ``show`` with each and the output's directory."""
+        if self.change.is_dry:
+            for partition in self.partitions:
+                show(self._attempt(partition, self._selected), shown(self.change.output or ""))
+            return
+        with self._output(self.change.output or "") as output:
+            for outcome in self._carry_out(output):
+                show(outcome, output.directory)
 
-    def carry_out(self, output: ResumableOutput) -> Iterator[RebuiltPartition]:
+    def _output(self, place: str) -> AbstractContextManager[ResumableOutput]:
+        options = self.options
+        facts: dict[str, object] = {  # must be equal when an interrupted run is resumed
+            "store": options.from_remote, "topics": list(options.topics), "logs": self._log_directory,
+            "newCluster": options.new_cluster, "topicId": options.topic_id, "name": options.name,
+            "resetEpochs": options.resets_epochs,
+        }  # fmt: skip
+        if not is_url(place):
+            return resumable_output(place, facts, self.change.takes_lock, bool(self.beside))
+        from kseg.stores.object_urls import UrlObjects  # and fsspec
+
+        return resumable_store_output(UrlObjects(place), current_spool().directory, facts)
+
+    def _carry_out(self, output: ResumableOutput) -> Iterator[RebuiltPartition]:
         """Rebuilds the partitions in threads, yields them in order, and writes the checkpoints at the end."""
         failed = False
-        with closing(Threads(self._options.jobs or usable_cores())) as threads:
+        with closing(Threads(self.options.jobs or usable_cores())) as threads:
             work = partial(self._built, output)
             tasks = [threads.begin(partial(self._attempt, each, work)) for each in self.partitions]
             for task in tasks:
@@ -397,7 +432,7 @@ class Rebuild:
 
     def _selected(self, partition: RemotePartition, outcome: RebuiltPartition) -> None:
         outcome.topic_id = self._destination.given_id(outcome.topic_partition[0]) or partition.topic_id
-        found = select_segments(partition, self._logs, partition.topic in self._options.topics)
+        found = select_segments(partition, self._logs, partition.topic in self.options.topics)
         outcome.selection, outcome.log_start = found, found.log_start
         outcome.rebuilt.end = found.pieces[-1].last + 1 if found.pieces else found.log_start
         outcome.rebuilt.last_epoch = found.lineage[-1].epoch if found.lineage else 0
@@ -414,8 +449,8 @@ class Rebuild:
             return
         check_free(output.work_directory, sum(piece.candidate.segment.size for piece in selection.pieces))
         with output.partition(outcome.name) as folder:
-            builder = PartitionBuilder(selection, folder, self._options.interval_bytes, output.disk)
-            outcome.rebuilt = builder.build(outcome.topic_id, self._options.resets_epochs)
+            builder = PartitionBuilder(selection, folder, self.options.interval_bytes, output.disk)
+            outcome.rebuilt = builder.build(outcome.topic_id, self.options.resets_epochs)
             facts = {"rebuilt": asdict(outcome.rebuilt), "topicId": outcome.topic_id, "logStart": selection.log_start}
             facts |= {"place": outcome.topic_partition}
             made = dict.fromkeys(OFFSET_CHECKPOINTS, build_offset_checkpoint({})) | self._checkpoints([facts])

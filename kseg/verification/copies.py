@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.changes.driver.command import ChangeOptions, Recording, run
 from kseg.changes.plan import Plan
@@ -18,8 +18,10 @@ from kseg.formats.suffixes import DELETED, LOG, LOG_07
 from kseg.node.cluster_metadata import Quorum, TopicSettings, quorum_of
 from kseg.node.coordinators import topic_id_at
 from kseg.node.node import Node, Nodes
-from kseg.recovery.options import BROKER, RecoverOptions
+from kseg.options.declaration import filled
+from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import Checks, RecoveryPlanner
+from kseg.recovery.restoring import RestoreOptions, RestorePlanner
 from kseg.segment.files import LAST_OFFSET, METADATA_TOPIC, holds_segments, parse_partition_name
 from kseg.segment.survey import FULL
 from kseg.stores.place import Place
@@ -106,22 +108,17 @@ class PartitionCopies:
         self._compared: dict[str, tuple[int, bool]] = {}
 
     def outcome(self, options: Options) -> DryRun:
-        """Returns what `kseg recover` with these options would do; nothing if it is refused."""
+        """Returns what `kseg recover`, or `restore`, with these options would do; nothing if it is refused."""
         key = tuple(sorted(options.items(), key=str))
         if key not in self._outcomes:
-            replica = options.get("--from-replica")
-            recover = RecoverOptions(
-                mode=options.get("--mode") or ("salvage" if replica else BROKER),
-                from_replica=replica,
-                drops_undecodable="--drop-undecodable" in options,
-                scans_all="--full" in options,
-                rebuilds_epochs="--rebuild-epochs" in options,
-                topic_id=options.get("--topic-id"),
-                undeletes="--undelete" in options,
-            )
-            planner, recording = partial(RecoveryPlanner, recover, make_checks=self._make_checks), Recording()
+            given: dict[str, Any] = {"mode": SALVAGE if "--from-replica" in options else BROKER}
+            given |= {name.strip("-").replace("-", "_"): value is None or value for name, value in options.items()}
+            planner: Callable[..., RecoveryPlanner] = partial(RecoveryPlanner, filled(RecoverOptions, given))
+            if "--undelete" in options:
+                planner = partial(RestorePlanner, filled(RestoreOptions, given))
+            recording = Recording()
             with suppress(KsegError, OSError):  # then the command fails, and removes nothing
-                run([self.path], planner, ChangeOptions(is_dry=True), recording)
+                run([self.path], partial(planner, make_checks=self._make_checks), ChangeOptions(is_dry=True), recording)
             self._outcomes[key] = _outcome_of(recording.plans)
         return self._outcomes[key]
 

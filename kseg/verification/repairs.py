@@ -380,7 +380,7 @@ class Repairs:
         snapshot; the only voter has a snapshot of what can be read. A hole would stop either."""
         is_snapshot_left = finding.code == "metadata-lost" and "hasSnapshots" in finding.details
         settings = ["--server-properties", named_path(self._server.path)] if self._server is not None else []
-        argv = ["kseg", "recover", "--metadata-snapshot", *settings, named_path(target.path)]
+        argv = ["kseg", "quorum", "--rewrite", *settings, named_path(target.path)]
         if target.is_only_voter is not False and (finding.code in _OF_METADATA or is_snapshot_left):
             return self._deciding(finding, target, argv)
         kind = KINDS[finding.code]
@@ -543,10 +543,12 @@ def _parsed(repair: str) -> tuple[str, Options]:
         if word.startswith("--"):
             value = words[i + 1] if i + 1 < len(words) else "--"
             options[word] = None if value.startswith("--") else value
-    return verb, options
+    return "recover" if verb == "restore" else verb, options
 
 
 def _argv(verb: str, options: Options, path: str) -> list[str]:
+    """Returns a command; a recovery that also takes deleted files back is `kseg restore`."""
+    verb = "restore" if "--undelete" in options else verb
     names = sorted(options, key=lambda name: _SHOWN_ORDER.index(name) if name in _SHOWN_ORDER else len(_SHOWN_ORDER))
     words = [word for name in names for word in (name, options[name]) if word is not None]
     return ["kseg", verb, *words, named_path(path)]

@@ -27,6 +27,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     whole = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
     shutil.copytree(whole, tmp_path / "orders-0")
     shutil.copytree(TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0", tmp_path / "crashed-0")
+    shutil.copytree(TESTDATA / "log-directories/4.4.0/logs", tmp_path / "kraft-logs")
+    (tmp_path / "disk.img").write_bytes((tmp_path / "orders-0" / f"{0:020}.log").read_bytes())
     shutil.copytree(TESTDATA / "compaction/4.3.1/before/c-tomb-short-0", tmp_path / "compacted-0")
     for partition in (TESTDATA / "kafka-4.3.1/committed").glob("*-[0-9]"):
         shutil.copytree(partition, tmp_path / "kafka-logs" / partition.name)

@@ -21,6 +21,9 @@ NOW = 1_800_000_000_000
 FLIPPED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
 HEALTHY = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
 LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
+METADATA = TESTDATA / "log-directories/4.4.0/logs"
+DELETED = TESTDATA / "damaged/findings/leftover-holds-data/dplain-0"
+STORE, IMAGE = TESTDATA / "remote/local/remote", LOG_DIRECTORY / "dplain-0" / f"{0:020}.log"
 COMPACTED = TESTDATA / "compaction/4.3.1/before/c-tomb-short-0"
 RETAINED = TESTDATA / "retention/4.3.1/before/r-time-half-0"
 
@@ -35,6 +38,10 @@ CASES: dict[str, tuple[Path, Make, list[object]]] = {
         ["recover", "--mode", "salvage", "--now", NOW],
     ),
     "recover-directory": (LOG_DIRECTORY, lambda path: kseg.recover(path, now=NOW), ["recover", "--now", NOW]),
+    "restore": (
+        DELETED, lambda path: kseg.restore(path, undelete=True, now=NOW), ["restore", "--undelete", "--now", NOW],
+    ),
+    "quorum": (METADATA, lambda path: kseg.quorum(path, rewrite=True), ["quorum", "--rewrite"]),
     "reindex": (HEALTHY, lambda path: kseg.reindex(path, snapshots=True), ["reindex", "--snapshots"]),
     "compact": (
         COMPACTED,
@@ -99,6 +106,27 @@ def test_a_plan_is_what_the_command_shows_and_does(tmp_path: Path, name: str, to
     assert {key: data for key, data in contents(path).items() if "checkpoint" not in key} == {
         key: data for key, data in contents(other).items() if "checkpoint" not in key
     }
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda output: kseg.restore(from_remote=STORE, output=output), ["restore", "--from-remote", STORE]),
+        (lambda output: kseg.carve(IMAGE, output=output), ["carve", IMAGE]),
+    ],
+    ids=["restore", "carve"],
+)
+def test_a_plan_of_new_partitions_is_what_the_command_shows(
+    make: Make, words: list[object], tmp_path: Path, told: Told
+) -> None:
+    output = tmp_path / "out"
+    plan = make(output)
+    status, rows = told(*words, "--output", output, "--dry-run", "--format", "json")
+    assert (status, [json.loads(line) for line in plan.to_json().splitlines()]) == (1, rows)
+    assert {action.action for action in plan.actions} == {"create"}
+    assert plan.apply().changed
+    made = {row["directory"] for row in rows if row["type"] in ("rebuilt", "carved")}
+    assert made == set(map(str, output.glob("*-[0-9]")))
 
 
 def test_what_is_lost_is_named() -> None:

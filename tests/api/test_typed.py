@@ -20,9 +20,14 @@ from kseg.errors import errors_at
 
 FUNCTIONS = (
     kseg.open, kseg.scan, kseg.verify, kseg.recover, kseg.reindex, kseg.compact, kseg.retain, kseg.convert, kseg.undo,
-    kseg.writer, kseg.log_writer,
+    kseg.carve, kseg.quorum, kseg.restore, kseg.writer, kseg.log_writer,
 )  # fmt: skip
-NEEDED = {kseg.convert: {"codec": "zstd"}}
+NEEDED = {
+    kseg.carve: {"output": "never"},
+    kseg.quorum: {"rewrite": True},
+    kseg.restore: {"undelete": True},
+    kseg.convert: {"codec": "zstd"},
+}
 HEALTHY = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 WRONG = (5, 2.8, object(), [5], {}, b"x", "x", {"x": 5}, [None])
 

@@ -72,9 +72,9 @@ def test_a_node_alone_starts_on_a_new_snapshot(node: KraftNode, client: Client) 
     node.kill()
     damage(node.logs, b"second")
     advice = kseg("verify", "--format", "json", node.logs, status=1).stdout
-    assert "--metadata-snapshot" in advice
+    assert "--rewrite" in advice
     assert "salvage" not in advice
-    kseg("recover", "--metadata-snapshot", "--topics-from", node.logs, node.logs, status=1)
+    kseg("quorum", "--rewrite", "--topics-from", node.logs, node.logs, status=1)
     node.start()
     serves_as_before(node, client, "third")
     assert topic_ids(node.logs) == ids
@@ -87,7 +87,7 @@ def test_a_node_alone_starts_on_a_new_quorum_beside_its_partitions(node: KraftNo
     (port,) = free_ports(1)
     metadata = node.folder / "metadata"
     listener = f"CONTROLLER://127.0.0.1:{port}"
-    words = ("recover", "--new-quorum", 1, "--listener", listener, "--topics-from", node.logs, "--output", metadata)
+    words = ("quorum", "--new", 1, "--listener", listener, "--topics-from", node.logs, "--output", metadata)
     assert "broker and controller in one process" in kseg(*words).stderr
     node.roles = node.roles.replace("{controller}", str(port)) + f"metadata.log.dir={metadata}\n"
     node.start()
@@ -182,7 +182,7 @@ def new_quorum(cluster: Cluster, *sources: object) -> dict[str, object]:
     shutil.rmtree(cluster.controller.logs)
     (cluster.port,) = free_ports(1)
     listener = f"CONTROLLER://127.0.0.1:{cluster.port}"
-    words = ("recover", "--new-quorum", cluster.controller_id, "--listener", listener, "--output")
+    words = ("quorum", "--new", cluster.controller_id, "--listener", listener, "--output")
     done = kseg(*words, cluster.controller.logs, "--format", "json", *sources)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 

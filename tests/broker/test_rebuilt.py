@@ -66,7 +66,7 @@ class Rebuilt:
         """Follows the text that kseg prints after the report."""
         store, output = REMOTE / TOPICS[topic], self.folder / topic
         keys = [word for option in KEY_OPTIONS for word in ("--private-key", option)]
-        words = ["recover", "--from-remote", store / "remote", *keys, "--topic", topic, "--for-cluster", self.node.logs]
+        words = ["restore", "--from-remote", store / "remote", *keys, "--topic", topic, "--for-cluster", self.node.logs]
         kseg(*words, "--reset-epochs", "--output", output, store / "logs")
         shutil.rmtree(self.node.logs / f"{topic}-0")
         shutil.copytree(output / f"{topic}-0", self.node.logs / f"{topic}-0")

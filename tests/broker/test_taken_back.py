@@ -45,7 +45,7 @@ class TakenBack:
         self.client.ask("delete", node.address, "deleted")
         wait_until(lambda: any(node.logs.glob("deleted-0.*-delete")))
         node.stop()
-        kseg("recover", "--undelete", "--topic", "deleted", node.logs)
+        kseg("restore", "--undelete", "--topic", "deleted", node.logs)
         node.retention_bytes = 4096
         node.start()  # the topic is gone: the directory is set aside
         for topic in ("deleted", "copy", "raw"):
@@ -53,11 +53,11 @@ class TakenBack:
         wait_until(lambda: any((node.logs / "aged-0").glob("*.log.deleted")))
         wait_until(lambda: self.client.consume(node.address, "aged", 0)[0]["offset"] > 0)
         node.stop()
-        kseg("recover", "--undelete", node.logs)
+        kseg("restore", "--undelete", node.logs)
         output = self.folder / "output"
-        kseg("recover", "--as", "copy-0", "--for-cluster", node.logs, "--output", output, node.logs / "kept-0")
+        kseg("restore", "--as", "copy-0", "--for-cluster", node.logs, "--output", output, node.logs / "kept-0")
         carved = self._carved(node.logs / "kept-0")
-        kseg("recover", "--as", "raw-0", "--for-cluster", node.logs, "--output", output, carved)
+        kseg("restore", "--as", "raw-0", "--for-cluster", node.logs, "--output", output, carved)
         for name in ("copy-0", "raw-0"):
             (node.logs / name).rename(self.folder / f"empty-{name}")
             (output / name).rename(node.logs / name)
@@ -75,7 +75,7 @@ class TakenBack:
         image, output = self.folder / "disk.img", self.folder / "carved"
         files = sorted(path for path in partition.iterdir() if path.is_file())
         image.write_bytes(b"".join(padded(path.read_bytes()) for path in files))
-        kseg("recover", "--carve", "--output", output, image)
+        kseg("carve", "--output", output, image)
         (found,) = output.glob("carved-*")
         return found
 

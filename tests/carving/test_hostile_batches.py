@@ -23,7 +23,7 @@ def image(tmp_path: Path) -> Path:
 
 
 def carve(kseg: Kseg, image: Path, *words: object) -> Outcome:
-    return kseg("recover", "--carve", "--format", "json", "--output", image.parent / "out", *words, image)
+    return kseg("carve", "--format", "json", "--output", image.parent / "out", *words, image)
 
 
 def kept_and_left(image: Path, done: Outcome) -> tuple[list[bytes], list[bytes]]:
@@ -74,7 +74,7 @@ def test_a_table_tells_how_many_batches_fit_no_log(kseg: Kseg, image: Path) -> N
     odd = bytearray(batch(5, 3, TIME))
     UNFIT["last offset below the first"](odd)
     image.write_bytes(padded(sealed(bytes(odd))) + padded(batch(70_000, 5, TIME)))
-    done = kseg("recover", "--carve", "--output", image.parent / "out", image)
+    done = kseg("carve", "--output", image.parent / "out", image)
     assert "1 batch left out, whose offsets no log can have" in done.err
 
 

@@ -32,7 +32,7 @@ def image(tmp_path: Path) -> Path:
 def names(kseg: Kseg, image: Path, *parts: bytes) -> Names:
     """The evidence by directory of what is carved out of these files."""
     image.write_bytes(b"".join(map(padded, parts)))
-    done = kseg("recover", "--carve", "--dry-run", "--format", "json", "--output", image.parent / "out", image)
+    done = kseg("carve", "--dry-run", "--format", "json", "--output", image.parent / "out", image)
     return {os.path.basename(row["directory"]): row["evidence"] for row in done.of_type("carved")}
 
 
@@ -81,7 +81,7 @@ def test_an_offset_that_others_may_have_by_chance_gives_a_candidate(
 
 def test_the_table_shows_candidates(kseg: Kseg, image: Path) -> None:
     image.write_bytes(padded(log(37, 237)) + checkpoint("orders 3 237", "audit 1 441"))
-    shown = kseg("recover", "--carve", "--dry-run", "--output", image.parent / "out", image)
+    shown = kseg("carve", "--dry-run", "--output", image.parent / "out", image)
     assert shown.lines[1].endswith("  orders-3?")
 
 
@@ -186,7 +186,7 @@ def test_a_snapshot_is_written_into_the_directory_of_the_log_in_which_it_ends(
     snapshots = sorted(metadata.glob("*.checkpoint"))[1:]
     image.write_bytes(b"".join(map(padded, [*(path.read_bytes() for path in snapshots), *parts])))
     output = image.parent / "out"
-    kseg("recover", "--carve", "--output", output, image).expect(0)
+    kseg("carve", "--output", output, image).expect(0)
     found = {path.name: path.read_bytes() for path in output.glob("__cluster_metadata-0/*.checkpoint")}
     assert found == {path.name: path.read_bytes() for path in snapshots if int(path.name[:20]) > segments[0]}
     kseg("verify", output / "__cluster_metadata-0").expect(0)
@@ -201,7 +201,7 @@ def test_a_snapshot_that_may_end_in_two_places_is_not_written(kseg: Kseg, image:
     )
     image.write_bytes(padded(snapshot.read_bytes()) + padded(b"".join(last) + struct.pack(">q", 458) + ends[8:]))
     output = image.parent / "out"
-    kseg("recover", "--carve", "--output", output, image).expect(0)
+    kseg("carve", "--output", output, image).expect(0)
     assert not list(output.rglob("*.checkpoint"))
 
 
@@ -240,7 +240,7 @@ def test_only_the_newest_commits_are_read_if_there_are_many(
     found = names(kseg, image, *parts)
     assert "audit-1" in found
     assert "orders-3" not in found
-    done = kseg("recover", "--carve", "--dry-run", "--output", image.parent / "out", image)
+    done = kseg("carve", "--dry-run", "--output", image.parent / "out", image)
     done.expect(1, "1 log of internal topics read only in part")
 
 
@@ -267,7 +267,7 @@ def test_the_topic_id_of_the_metadata_is_written_unless_there_are_several(
     parts = [build_batch(0, 1, TIME, records), log(81_000, 81_237), checkpoint("orders 3 81237")]
     parts += [f"version: 0\ntopic_id: {text(number)}".encode() for number in on_disk]
     image.write_bytes(b"".join(map(padded, parts)))
-    kseg("recover", "--carve", "--output", image.parent / "out", image).expect(0)
+    kseg("carve", "--output", image.parent / "out", image).expect(0)
     metadata = image.parent / "out" / "orders-3" / "partition.metadata"
     assert metadata.exists() is (written is not None)
     assert written is None or metadata.read_text().endswith(text(written))
@@ -276,7 +276,7 @@ def test_the_topic_id_of_the_metadata_is_written_unless_there_are_several(
 def named_rightly(kseg: Kseg, image: Path, truth: Truth) -> set[str]:
     """The names that logs got; fails if one is wrong."""
     output = image.parent / "named"
-    kseg("recover", "--carve", "--output", output, image).expect(0)
+    kseg("carve", "--output", output, image).expect(0)
     found = set()
     for directory in (path for path in output.iterdir() if path.is_dir() and "carved-" not in path.name):
         batches = [each for log in directory.glob("*.log") for each in batches_in(log.read_bytes())]

@@ -134,7 +134,7 @@ def test_hostile_side_files_are_read_in_linear_time_and_bounded_memory(
 def joined(kseg: Kseg, image: Path, *parts: bytes) -> list[dict[str, int]]:
     """How the pieces of each log were joined."""
     image.write_bytes(b"".join(map(padded, parts)))
-    done = kseg("recover", "--carve", "--dry-run", "--format", "json", "--output", image.parent / "out", image)
+    done = kseg("carve", "--dry-run", "--format", "json", "--output", image.parent / "out", image)
     return [row["evidence"]["joined"] for row in done.of_type("carved")]
 
 

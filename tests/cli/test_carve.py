@@ -1,4 +1,4 @@
-"""``kseg recover --carve``: batches of real brokers come back out of images of disks."""
+"""``kseg carve``: batches of real brokers come back out of images of disks."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def image(tmp_path: Path) -> Path:
 
 
 def carve(kseg: Kseg, image: Path, *words: object) -> Outcome:
-    return kseg("recover", "--carve", "--format", "json", "--output", image.parent / "out", *words, image)
+    return kseg("carve", "--format", "json", "--output", image.parent / "out", *words, image)
 
 
 def carved_batches(output: Path) -> dict[str, list[bytes]]:
@@ -203,7 +203,7 @@ def test_a_dry_run_says_what_was_found_and_writes_nothing(kseg: Kseg, image: Pat
     assert done.status == 1
     assert not (image.parent / "out").exists()
     assert done.objects[-1]["dryRun"] is True
-    shown = kseg("recover", "--carve", "--dry-run", "--output", image.parent / "out", image)
+    shown = kseg("carve", "--dry-run", "--output", image.parent / "out", image)
     names = {line.split()[0] for line in shown.lines[1:]}
     assert names == {os.path.basename(row["directory"]) for row in done.of_type("carved")}
     assert carve(kseg, image).of_type("carved") == done.of_type("carved")
@@ -278,7 +278,7 @@ def test_the_result_is_whole_for_other_commands(kseg: Kseg, image: Path) -> None
 
 def test_bytes_without_batches_end_with_status_1(kseg: Kseg, image: Path) -> None:
     image.write_bytes(b"lorem ipsum " * 20000 + bytes(BLOCK))
-    kseg("recover", "--carve", "--output", image.parent / "out", image).expect(1, "found no batches")
+    kseg("carve", "--output", image.parent / "out", image).expect(1, "found no batches")
     assert not (image.parent / "out").exists()
 
 
@@ -381,7 +381,7 @@ def test_an_output_that_fails_or_is_cancelled_leaves_nothing(
 def test_a_page_shows_the_logs_of_a_dry_run(kseg: Kseg, image: Path) -> None:
     image.write_bytes(files_one_by_one(CLEAN))
     page = image.parent / "page.html"
-    words = ["recover", "--carve", "--dry-run", "--format", "html", "--report", page, "--output", image.parent / "out"]
+    words = ["carve", "--dry-run", "--format", "html", "--report", page, "--output", image.parent / "out"]
     assert kseg(*words, image).status == 1
     assert "__cluster_metadata-0" in page.read_text()
 
@@ -391,5 +391,5 @@ def test_a_carved_log_gets_another_name_afterwards(kseg: Kseg, image: Path) -> N
     image.write_bytes(file.read_bytes())
     assert carve(kseg, image).status == 0
     named = image.parent / "named"
-    kseg("recover", "--as", name, "--output", named, image.parent / "out" / "carved-0001-0").expect(0)
+    kseg("restore", "--as", name, "--output", named, image.parent / "out" / "carved-0001-0").expect(0)
     assert carved_batches(named) == {name: list(batches_in(file.read_bytes()))}

@@ -1,4 +1,4 @@
-"""``kseg recover --from-remote``: what comes out is what a consumer read through the broker before it was lost."""
+"""``kseg restore --from-remote``: what comes out is what a consumer read through the broker before it was lost."""
 
 import gzip
 import json
@@ -25,9 +25,9 @@ RENAME = Disk.rename
 NEW_ID = "AAECAwQFBgcICQoLDA0ODw"
 
 
-def recover(kseg: Kseg, store: Path, output: Path, *options: object, logs: Path | None = None) -> Any:
+def restore(kseg: Kseg, store: Path, output: Path, *options: object, logs: Path | None = None) -> Any:
     paths = [] if logs is None else [logs]
-    return kseg("recover", "--from-remote", store, *KEYS, "--output", output, "--format", "json", *options, *paths)
+    return kseg("restore", "--from-remote", store, *KEYS, "--output", output, "--format", "json", *options, *paths)
 
 
 def consumed(variant: str, name: str) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def test_a_store_that_lost_its_first_segment(kseg: Kseg, tmp_path: Path) -> None
     for path in lost:
         if path.name.startswith(first):
             path.unlink()
-    made = recover(kseg, store, tmp_path / "out", "--topic", "t-roll")
+    made = restore(kseg, store, tmp_path / "out", "--topic", "t-roll")
     start = int(second)
     assert f"begins at offset {start}: nothing is left of offsets {int(first)} to {start - 1}" in made.err
     (rebuilt,) = made.of_type("rebuilt")
@@ -92,7 +92,7 @@ def test_joined_with_the_disk_and_from_the_store_alone(
     topic = name.rpartition("-")[0]
     for logs, log_end in ((REMOTE / variant / "logs", end), (None, tiered_end)):
         output = tmp_path / str(log_end)
-        made = recover(kseg, store_of(variant), output, "--topic", topic, logs=logs).expect(0)
+        made = restore(kseg, store_of(variant), output, "--topic", topic, logs=logs).expect(0)
         (rebuilt,) = made.of_type("rebuilt")
         assert (rebuilt["logEndOffset"], rebuilt["directory"]) == (log_end, str(output / name))
         assert not [entry for entry in os.listdir(output) if entry.startswith(".kseg") and entry != OUTPUT_MARK]
@@ -102,23 +102,23 @@ def test_joined_with_the_disk_and_from_the_store_alone(
 
 
 def test_the_log_start_comes_along(kseg: Kseg, tmp_path: Path) -> None:
-    recover(kseg, store_of("plain"), tmp_path / "out", logs=REMOTE / "plain" / "logs")
+    restore(kseg, store_of("plain"), tmp_path / "out", logs=REMOTE / "plain" / "logs")
     assert (tmp_path / "out" / "log-start-offset-checkpoint").read_text() == "0\n1\nt-del 0 300\n"
     assert (tmp_path / "out" / "t-del-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n0 300\n8 500\n"
 
 
 def test_what_is_left_out_is_told(kseg: Kseg, tmp_path: Path) -> None:
-    left = recover(kseg, store_of("zstd"), tmp_path / "out").of_type("left")
+    left = restore(kseg, store_of("zstd"), tmp_path / "out").of_type("left")
     assert [(row["firstOffset"], row["lastOffset"]) for row in left] == [(156, 300), (301, 444), (445, 599)]
     assert {row["reason"].split(":")[0] for row in left} == {"written by a leader whose records were lost"}
-    made = recover(kseg, store_of("plain"), tmp_path / "int", "--topic", "t-int").expect(1)
+    made = restore(kseg, store_of("plain"), tmp_path / "int", "--topic", "t-int").expect(1)
     assert [row["reason"] for row in made.of_type("left")] == ["has no .indexes, .rsm-manifest"]
     assert not (tmp_path / "int" / "t-int-0").exists()
 
 
 def test_another_cluster_another_name_and_epochs_of_zero(kseg: Kseg, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    recover(kseg, store_of("zstd"), output, "--topic-id", NEW_ID, "--as", "new", "--reset-epochs").expect(0)
+    restore(kseg, store_of("zstd"), output, "--topic-id", NEW_ID, "--as", "new", "--reset-epochs").expect(0)
     assert (output / "new-0" / "partition.metadata").read_text() == f"version: 0\ntopic_id: {NEW_ID}"
     assert (output / "new-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
     records = [row for row in consumed("zstd", "t-roll-0.ru") if row["offset"] < 599]
@@ -133,14 +133,14 @@ def test_another_cluster_another_name_and_epochs_of_zero(kseg: Kseg, tmp_path: P
 def test_ids_of_the_new_cluster(kseg: Kseg, tmp_path: Path) -> None:
     """testdata/log-directories/4.3.1 stands for a broker of the new cluster: it has a topic of another name."""
     cluster = REMOTE.parent / "log-directories" / "4.3.1"
-    refused = recover(kseg, store_of("zstd"), tmp_path / "a", "--for-cluster", cluster).expect(3)
+    refused = restore(kseg, store_of("zstd"), tmp_path / "a", "--for-cluster", cluster).expect(3)
     assert "has no topic t-roll: create it first" in refused.err or "no readable cluster metadata" in refused.err
 
 
 def test_an_output_is_clean_without_the_files_of_a_node(kseg: Kseg, tmp_path: Path) -> None:
     """A broker's own log directory has meta.properties; the output becomes part of one."""
     output = tmp_path / "out"
-    assert recover(kseg, store_of("zstd"), output, "--topic-id", NEW_ID).status == 0
+    assert restore(kseg, store_of("zstd"), output, "--topic-id", NEW_ID).status == 0
     judged = kseg("verify", "--level", "deep", "--format", "json", output)
     assert (judged.status, judged.of_type("finding")) == (0, [])
     (output / OUTPUT_MARK).unlink()
@@ -150,7 +150,7 @@ def test_an_output_is_clean_without_the_files_of_a_node(kseg: Kseg, tmp_path: Pa
 
 def test_a_broker_takes_an_output_for_its_log_directory(kseg: Kseg, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    recover(kseg, store_of("zstd"), output)
+    restore(kseg, store_of("zstd"), output)
     (output / "meta.properties").write_text("version=2\n")
     codes = {row["code"] for row in kseg("verify", "--format", "json", output).of_type("finding")}
     assert codes == {"bad-meta-properties", "unclean-shutdown"}
@@ -170,17 +170,17 @@ def test_an_interrupted_run_goes_on(kseg: Kseg, tmp_path: Path, monkeypatch: pyt
 
     with monkeypatch.context() as patch:
         patch.setattr(remote_segment.RemoteSegment, "read_chunks", failing)
-        stopped = recover(kseg, both, output, "--topic", "t-[dr]*", "--jobs", "1")
+        stopped = restore(kseg, both, output, "--topic", "t-[dr]*", "--jobs", "1")
     assert stopped.status == 4
     assert "repeat the command" in stopped.err
     assert sorted(entry.name for entry in output.iterdir() if entry.is_dir()) == ["t-del-0"]
     inode = (output / "t-del-0").stat().st_ino
-    recover(kseg, both, output, "--topic", "t-[dr]*", "--reset-epochs").expect(3, "other options")
-    made = recover(kseg, both, output, "--topic", "t-[dr]*").expect(0)
+    restore(kseg, both, output, "--topic", "t-[dr]*", "--reset-epochs").expect(3, "other options")
+    made = restore(kseg, both, output, "--topic", "t-[dr]*").expect(0)
     assert [row["wasThere"] for row in made.of_type("rebuilt")] == [True, False]
     assert (output / "t-del-0").stat().st_ino == inode
     assert "t-roll 0 599" in (output / "recovery-point-offset-checkpoint").read_text()
-    recover(kseg, both, output, "--topic", "t-[dr]*").expect(3, "already exists")
+    restore(kseg, both, output, "--topic", "t-[dr]*").expect(3, "already exists")
 
 
 def test_partitions_are_rebuilt_at_the_same_time(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,14 +195,14 @@ def test_partitions_are_rebuilt_at_the_same_time(kseg: Kseg, tmp_path: Path, mon
     store = tmp_path / "store"
     shutil.copytree(store_of("zstd") / "cluster-a", store / "cluster-a")
     shutil.copytree(store_of("plain"), store, dirs_exist_ok=True)
-    made = recover(kseg, store, tmp_path / "out", "--topic", "t-[dr]*", "--jobs", "2")
+    made = restore(kseg, store, tmp_path / "out", "--topic", "t-[dr]*", "--jobs", "2")
     assert (made.status, len(made.of_type("rebuilt"))) == (0, 2)
 
 
 def test_a_damaged_chunk_costs_its_batches_alone(kseg: Kseg, tmp_path: Path) -> None:
     store = copied("both", tmp_path)
     damage_chunk(store, "both", 5)
-    recover(kseg, store, tmp_path / "out").expect(1, "chunk 5: authentication failed")
+    restore(kseg, store, tmp_path / "out").expect(1, "chunk 5: authentication failed")
     offsets = [
         row["offset"]
         for row in kseg("dump", "--deep-iteration", "--format", "json", tmp_path / "out" / "t-txn-0").of_type("record")
@@ -218,7 +218,7 @@ def test_a_damaged_local_segment_is_taken_from_the_store(kseg: Kseg, tmp_path: P
     logs = Path(shutil.copytree(REMOTE / "zstd" / "logs", tmp_path / "logs"))
     first = sorted((logs / "t-roll-0").glob("*.log"))[0]
     flip(first)
-    recover(kseg, store_of("zstd"), tmp_path / "out", logs=logs).expect(0, "is damaged, and replaced from the store")
+    restore(kseg, store_of("zstd"), tmp_path / "out", logs=logs).expect(0, "is damaged, and replaced from the store")
     check_records(kseg, tmp_path / "out" / "t-roll-0", consumed("zstd", "t-roll-0.ru"))
     check_clean(kseg, tmp_path / "out" / "t-roll-0")
 
@@ -227,7 +227,7 @@ def test_a_gap_between_the_store_and_the_disk(kseg: Kseg, tmp_path: Path) -> Non
     store = copied("zstd", tmp_path)
     for path in store.rglob("*0302-*"):
         path.unlink()
-    made = recover(kseg, store, tmp_path / "out", logs=REMOTE / "zstd" / "logs").expect(1)
+    made = restore(kseg, store, tmp_path / "out", logs=REMOTE / "zstd" / "logs").expect(1)
     (summary,) = made.of_type("summary")
     assert [(gap["firstOffset"], gap["lastOffset"]) for gap in summary["gaps"]] == [(302, 451)]
 
@@ -235,7 +235,7 @@ def test_a_gap_between_the_store_and_the_disk(kseg: Kseg, tmp_path: Path) -> Non
 def test_a_replica_that_was_behind_is_not_used(kseg: Kseg, tmp_path: Path) -> None:
     logs = Path(shutil.copytree(REMOTE / "zstd" / "logs", tmp_path / "logs"))
     (logs / "t-roll-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n2 300\n")
-    made = recover(kseg, store_of("zstd"), tmp_path / "out", logs=logs)
+    made = restore(kseg, store_of("zstd"), tmp_path / "out", logs=logs)
     assert "an outdated replica" in made.err
     assert made.of_type("rebuilt")[0]["logEndOffset"] == 599
 
@@ -246,7 +246,7 @@ def test_segments_that_the_lineage_cuts(kseg: Kseg, tmp_path: Path) -> None:
     lost = next(fact for fact in truth("zstd").values() if fact["startOffset"] == 156 and fact["endOffset"] == 301)
     for path in store.rglob(f"*{lost['id']}*"):
         path.unlink()
-    made = recover(kseg, store, tmp_path / "out")
+    made = restore(kseg, store, tmp_path / "out")
     (summary,) = made.of_type("summary")
     assert [(gap["firstOffset"], gap["lastOffset"]) for gap in summary["gaps"]] == [(300, 301)]
     rows = [row for row in consumed("zstd", "t-roll-0.ru") if row["offset"] < 599 and row["offset"] not in (300, 301)]
@@ -257,7 +257,7 @@ def test_segments_that_the_lineage_cuts(kseg: Kseg, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [[], ["--private-key", f"k1={REMOTE}/keys/k2-private.pem"]])
 def test_without_the_key(kseg: Kseg, tmp_path: Path, given: list[str]) -> None:
-    kseg("recover", "--from-remote", store_of("enc"), *given, "--output", tmp_path / "out").expect(3, "k1")
+    kseg("restore", "--from-remote", store_of("enc"), *given, "--output", tmp_path / "out").expect(3, "k1")
     assert not (tmp_path / "out" / "t-txn-0").exists()
 
 
@@ -266,7 +266,7 @@ def test_another_topic_of_the_same_name(kseg: Kseg, tmp_path: Path) -> None:
     store = copied("zstd", tmp_path)
     old = next(path for path in store.rglob("*") if path.name.startswith("t-roll-"))
     shutil.copytree(old, old.parent / f"t-roll-{NEW_ID}")
-    made = recover(kseg, store, tmp_path / "out", logs=REMOTE / "zstd" / "logs")
+    made = restore(kseg, store, tmp_path / "out", logs=REMOTE / "zstd" / "logs")
     assert made.of_type("rebuilt")[0]["topicId"] == old.name.removeprefix("t-roll-")
     assert len([row for row in made.of_type("left") if row["reason"].startswith("of an earlier topic")]) == 7
 
@@ -295,9 +295,9 @@ def test_a_partition_comes_to_another_disk_of_the_node(
 
         with monkeypatch.context() as patch:
             patch.setattr(Disk, "rename", stopping)
-            recover(kseg, store_of("plain"), disk, "--topic", "t-del", logs=logs).expect(4, "repeat the command")
+            restore(kseg, store_of("plain"), disk, "--topic", "t-del", logs=logs).expect(4, "repeat the command")
         assert not (disk / "t-del-0").exists()
-    recover(kseg, store_of("plain"), disk, "--topic", "t-del", logs=logs).expect(0)
+    restore(kseg, store_of("plain"), disk, "--topic", "t-del", logs=logs).expect(0)
     for name in OFFSET_CHECKPOINTS:
         offset = {"log-start-offset-checkpoint": "300", "cleaner-offset-checkpoint": ""}.get(name, "500")
         assert rows_of(disk / name) == [["other", "3", "7"], *([["t-del", "0", offset]] if offset else [])]
@@ -307,7 +307,7 @@ def test_a_partition_comes_to_another_disk_of_the_node(
     shutil.rmtree(logs / "t-del-0")
     (partition,) = [path for path in disk.iterdir() if path.is_dir()]
     check_clean(kseg, partition)
-    recover(kseg, store_of("plain"), disk, "--topic", "t-del", logs=logs).expect(3, f"{partition}: already exists")
+    restore(kseg, store_of("plain"), disk, "--topic", "t-del", logs=logs).expect(3, f"{partition}: already exists")
 
 
 def test_a_log_directory_of_another_node_gets_no_partition(kseg: Kseg, tmp_path: Path) -> None:
@@ -316,4 +316,4 @@ def test_a_log_directory_of_another_node_gets_no_partition(kseg: Kseg, tmp_path:
     (other / "meta.properties").write_text((logs / "meta.properties").read_text().replace("node.id=1", "node.id=2"))
     shutil.rmtree(other / "t-del-0")
     for given in (logs, None):
-        recover(kseg, store_of("plain"), other, logs=given).expect(3, "already exists; nothing was written")
+        restore(kseg, store_of("plain"), other, logs=given).expect(3, "already exists; nothing was written")

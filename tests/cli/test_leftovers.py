@@ -33,7 +33,7 @@ def test_what_fits_is_taken_back(kseg: Kseg, partition: Path, base: int) -> None
     mark(partition, base)
     found = kseg("verify", "--format", "json", partition)
     [finding] = [row for row in found.of_type("finding") if row["code"] == "leftover-holds-data"]
-    assert finding["repair"] == ["kseg", "recover", "--undelete", str(partition)]
+    assert finding["repair"] == ["kseg", "restore", "--undelete", str(partition)]
     kseg(*finding["repair"][1:]).expect(0)
     assert records(kseg, partition) == before
     left = kseg("verify", "--format", "json", partition).of_type("finding")
@@ -53,7 +53,7 @@ def test_other_repairs_take_it_back_too(kseg: Kseg, partition: Path) -> None:
     mark(partition, 46)
     flip(partition / f"{116:020}.log")
     [summary] = kseg("verify", "--format", "json", partition).of_type("summary")
-    assert [argv[:3] for argv in summary["next"]] == [["kseg", "recover", "--undelete"]]
+    assert [argv[:3] for argv in summary["next"]] == [["kseg", "restore", "--undelete"]]
     kseg(*summary["next"][0][1:])
     assert before - records(kseg, partition) < 10
 

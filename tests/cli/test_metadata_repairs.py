@@ -83,7 +83,7 @@ def test_the_advice_goes_by_the_part_in_the_quorum(
     assert errors
     assert not any("salvage" in word for command in summary["next"] for word in command)
     decisions = [row for row in errors if row["needs"] == "decision"]
-    assert any("--metadata-snapshot" in json.dumps(row["details"]) for row in decisions) == is_alone
+    assert any("--rewrite" in json.dumps(row["details"]) for row in decisions) == is_alone
     assert is_alone or summary["next"] == [["kseg", "recover", "--full", f"{logs}/__cluster_metadata-0"]]
 
 
@@ -94,15 +94,15 @@ def test_control_records_that_cannot_be_read_tell_nothing(type_id: int, logs: Pa
     damage(logs)
     log.write_bytes(log.read_bytes() + build_batch(end, 1, 0, [(struct.pack(">hh", 0, type_id), b"")], True))
     rows = kseg("verify", "--format", "json", logs).objects
-    assert "--metadata-snapshot" in json.dumps(rows)
-    kseg("recover", "--metadata-snapshot", logs).expect(1, "damaged bytes in the place of offset 221")
+    assert "--rewrite" in json.dumps(rows)
+    kseg("quorum", "--rewrite", logs).expect(1, "damaged bytes in the place of offset 221")
 
 
 @pytest.mark.parametrize("name", [f"{222:020}-{(1 << 31) - 1:010}", f"{LAST_OFFSET - 1:020}-0000000001"])
 def test_a_log_that_leaves_no_offset_or_epoch_above_it_is_refused(name: str, logs: Path, kseg: Kseg) -> None:
     (logs / "__cluster_metadata-0" / f"{name}.checkpoint").touch()
     before = tree(logs)
-    done = kseg("recover", "--metadata-snapshot", logs)
+    done = kseg("quorum", "--rewrite", logs)
     assert (done.status, tree(logs)) == (3, before)
     assert "is above offset" in done.err
 
@@ -117,9 +117,9 @@ def test_a_snapshot_replaces_the_log_and_can_be_undone(logs: Path, kseg: Kseg) -
     whole = kseg("dump", "--image", "--format", "json", logs).objects
     damage(logs)
     before = tree(logs)
-    assert kseg("recover", "--metadata-snapshot", "--dry-run", logs).status == 1
+    assert kseg("quorum", "--rewrite", "--dry-run", logs).status == 1
     assert tree(logs) == before
-    kseg("recover", "--metadata-snapshot", logs).expect(1, "left out: ")
+    kseg("quorum", "--rewrite", logs).expect(1, "left out: ")
     assert {path.name for path in (logs / "__cluster_metadata-0").iterdir() if path.is_file()} == {
         "00000000000000001221-0000000002.checkpoint", "00000000000000001221.log", "partition.metadata", "quorum-state",
     }  # fmt: skip
@@ -133,7 +133,7 @@ def test_a_snapshot_replaces_the_log_and_can_be_undone(logs: Path, kseg: Kseg) -
 def test_records_that_no_node_can_replay_are_left_out(kseg: Kseg, tmp_path: Path) -> None:
     case = TESTDATA / "damaged" / "findings" / "metadata-record-refused" / "logs"
     logs = Path(shutil.copytree(case, tmp_path / "logs"))
-    done = kseg("recover", "--metadata-snapshot", logs)
+    done = kseg("quorum", "--rewrite", logs)
     assert "no node can replay the record at offset 22" in done.err
     assert "the partitions of topic " in done.err
     assert kseg("verify", logs).status == 0
@@ -141,7 +141,7 @@ def test_records_that_no_node_can_replay_are_left_out(kseg: Kseg, tmp_path: Path
 
 def test_a_new_quorum_is_a_log_directory(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
     new = tmp_path / "new"
-    words = ("recover", "--new-quorum", 9, "--listener", "CONTROLLER://10.0.0.9:9093", "--output", new)
+    words = ("quorum", "--new", 9, "--listener", "CONTROLLER://10.0.0.9:9093", "--output", new)
     assert kseg(*words, "--dry-run", logs).status == 1
     assert not new.exists()
     done = kseg(*words, logs)
@@ -164,19 +164,19 @@ def test_a_new_quorum_is_a_log_directory(logs: Path, kseg: Kseg, tmp_path: Path)
 
 def test_the_image_can_end_before_a_mistake(logs: Path, kseg: Kseg) -> None:
     wanted = kseg("dump", "--image", "--format", "json", "--as-of", BORDER, logs).objects
-    kseg("recover", "--metadata-snapshot", "--as-of", BORDER, logs)
+    kseg("quorum", "--rewrite", "--as-of", BORDER, logs)
     found = kseg("dump", "--image", "--format", "json", logs).objects
     assert {json.dumps(row) for row in found[1:]} == {json.dumps(row) for row in wanted[1:]}
 
 
 def test_only_the_metadata_log_gets_a_snapshot(logs: Path, kseg: Kseg) -> None:
     shutil.rmtree(logs / "__cluster_metadata-0")
-    assert kseg("recover", "--metadata-snapshot", logs).status == 3
+    assert kseg("quorum", "--rewrite", logs).status == 3
 
 
 def test_control_records_of_an_unreadable_batch_tell_nothing(logs: Path, kseg: Kseg) -> None:
     append(logs, unreadable_batch())
-    kseg("recover", "--metadata-snapshot", logs).expect(0)
+    kseg("quorum", "--rewrite", logs).expect(0)
     kseg("verify", logs / "__cluster_metadata-0").expect(0)
 
 
@@ -184,24 +184,24 @@ def test_a_node_that_is_not_the_only_voter_gets_no_snapshot(logs: Path, kseg: Ks
     damage(logs)
     another_node(logs)
     before = tree(logs)
-    kseg("recover", "--metadata-snapshot", logs).expect(3, "this node is not the only one")
+    kseg("quorum", "--rewrite", logs).expect(3, "this node is not the only one")
     assert tree(logs) == before
 
 
 def test_snapshots_without_a_log_are_a_decision_of_the_only_voter(logs: Path, kseg: Kseg) -> None:
-    kseg("recover", "--metadata-snapshot", "--no-quarantine", logs).expect(0)
+    kseg("quorum", "--rewrite", "--no-quarantine", logs).expect(0)
     for log in (logs / "__cluster_metadata-0").glob("*.log"):
         log.unlink()
     rows = kseg("verify", "--format", "json", logs).objects
     (lost,) = (row for row in rows if row.get("code") == "metadata-lost")
-    assert lost["details"]["otherRepair"][2] == "--metadata-snapshot"
-    kseg("recover", "--metadata-snapshot", logs).expect(0)
+    assert lost["details"]["otherRepair"][2] == "--rewrite"
+    kseg("quorum", "--rewrite", logs).expect(0)
     kseg("verify", logs / "__cluster_metadata-0").expect(0)
 
 
 def refused_snapshot(logs: Path, kseg: Kseg) -> Path:
     """A snapshot, the newest, under right checksums, with a record that no node can replay."""
-    kseg("recover", "--metadata-snapshot", "--no-quarantine", logs).expect(0)
+    kseg("quorum", "--rewrite", "--no-quarantine", logs).expect(0)
     (path,) = (logs / "__cluster_metadata-0").glob("*.checkpoint")
     data = path.read_bytes()
     footer = data.rindex(struct.pack(">ib", 2, 2)) - 12
@@ -238,7 +238,7 @@ def test_differences_of_a_snapshot_show_no_secrets(logs: Path, kseg: Kseg) -> No
         "iterations": 4096,
     }
     append(logs, build_batch(END, 1, 1, [(None, framed(FramedRecord(11, 0, secret), CLUSTER_METADATA))]))
-    kseg("recover", "--metadata-snapshot", "--output", logs.parent / "new", logs).expect(0)
+    kseg("quorum", "--rewrite", "--output", logs.parent / "new", logs).expect(0)
     (made,) = (logs.parent / "new" / "__cluster_metadata-0").glob("*.checkpoint")
     shutil.copy(made, logs / "__cluster_metadata-0" / f"{END:020}-0000000001.checkpoint")
     done = kseg("verify", "--format", "json", logs)
@@ -258,7 +258,7 @@ def test_differences_of_a_snapshot_show_no_secrets(logs: Path, kseg: Kseg) -> No
 def test_a_new_quorum_says_what_is_wrong_and_what_to_set(
     path: str, listener: str, status: int, text: str, logs: Path, kseg: Kseg, tmp_path: Path
 ) -> None:
-    words = ("recover", "--new-quorum", 9, "--listener", listener, "--output", tmp_path / "new")
+    words = ("quorum", "--new", 9, "--listener", listener, "--output", tmp_path / "new")
     done = kseg(*words, logs / path).expect(status, text)
     assert "controller.quorum.voters" not in done.err
 
@@ -267,16 +267,16 @@ def test_a_new_quorum_says_what_is_wrong_and_what_to_set(
 def test_damage_of_what_other_files_have_loses_nothing(damaged: str, logs: Path, kseg: Kseg) -> None:
     metadata = logs / "__cluster_metadata-0"
     whole = kseg("dump", "--image", "--format", "json", logs).objects
-    kseg("recover", "--metadata-snapshot", "--output", logs.parent / "new", logs).expect(0)
+    kseg("quorum", "--rewrite", "--output", logs.parent / "new", logs).expect(0)
     (made,) = (logs.parent / "new" / "__cluster_metadata-0").glob("*.checkpoint")
     shutil.copy(made, metadata / f"{END:020}-0000000001.checkpoint")
     flip(metadata / damaged, bits=0x41)
-    assert "left out" not in kseg("recover", "--metadata-snapshot", logs).expect(0).err
+    assert "left out" not in kseg("quorum", "--rewrite", logs).expect(0).err
     assert kseg("dump", "--image", "--format", "json", logs).objects[1:] == whole[1:]
 
 
 def test_a_broker_that_runs_on_the_copy_is_refused(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
-    words = ("recover", "--new-quorum", 9, "--listener", "C://h:1", "--output", tmp_path / "new", logs)
+    words = ("quorum", "--new", 9, "--listener", "C://h:1", "--output", tmp_path / "new", logs)
     with locked(str(logs)):
         kseg(*words, "--dry-run").expect(1, "a running broker")
         kseg(*words).expect(3, "stop it, or use --no-lock")
@@ -288,7 +288,7 @@ def test_a_controller_needs_an_id_that_no_broker_has(logs: Path, kseg: Kseg, tmp
     broker = next(row for row in kseg("dump", "--image", "--format", "json", logs).objects if "BROKER" in str(row))
     other = FramedRecord(0, 4, broker["data"] | {"brokerId": 7})
     append(logs, build_batch(END, 1, 1, [(None, framed(other, CLUSTER_METADATA))]))
-    words = ("recover", "--listener", "C://h:1", "--output", tmp_path / "new", logs, "--new-quorum")
+    words = ("quorum", "--listener", "C://h:1", "--output", tmp_path / "new", logs, "--new")
     kseg(*words, 7).expect(3, "7 is the id of a broker")
     kseg(*words, 1).expect(0, "it must be broker and controller in one process")
 
@@ -301,7 +301,7 @@ def test_a_new_log_directory_is_not_made_inside_another(
 ) -> None:
     (tmp_path / "link").symlink_to(logs / "__cluster_metadata-0")
     monkeypatch.chdir(tmp_path / folder)
-    words = ("recover", "--new-quorum", 9, "--listener", "C://h:1", "--output", output.format(tmp_path), logs)
+    words = ("quorum", "--new", 9, "--listener", "C://h:1", "--output", output.format(tmp_path), logs)
     kseg(*words).expect(3, "is inside the log directory")
     assert not list(logs.rglob("new"))
 
@@ -314,7 +314,7 @@ def test_the_advice_names_the_settings_that_it_goes_by(logs: Path, kseg: Kseg, t
     rows = kseg("verify", "--format", "json", "--server-properties", settings, logs).objects
     advised = {tuple(row["details"].get("otherRepair", ())) for row in rows if row.get("needs") == "decision"}
     assert advised == {
-        ("kseg", "recover", "--metadata-snapshot", "--server-properties", str(settings), f"{logs}/__cluster_metadata-0")
+        ("kseg", "quorum", "--rewrite", "--server-properties", str(settings), f"{logs}/__cluster_metadata-0")
     }
     kseg(*next(iter(advised))[1:]).expect(1)
 
@@ -322,20 +322,20 @@ def test_the_advice_names_the_settings_that_it_goes_by(logs: Path, kseg: Kseg, t
 def test_the_settings_of_the_node_say_that_it_is_no_voter(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
     settings = tmp_path / "server.properties"
     settings.write_text("process.roles=broker\nnode.id=1\n")
-    kseg("recover", "--metadata-snapshot", "--server-properties", settings, logs).expect(3, "is not the only one")
+    kseg("quorum", "--rewrite", "--server-properties", settings, logs).expect(3, "is not the only one")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files to others")
 def test_a_new_quorum_belongs_to_the_owner_of_the_copy(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
     for path in (logs, *logs.rglob("*")):
         os.chown(path, 1234, 1234)
-    kseg("recover", "--new-quorum", 9, "--listener", "C://h:1", "--output", tmp_path / "new", logs).expect(0)
+    kseg("quorum", "--new", 9, "--listener", "C://h:1", "--output", tmp_path / "new", logs).expect(0)
     assert {path.stat().st_uid for path in (tmp_path / "new").rglob("*")} == {1234}
 
 
 def test_the_id_of_a_cluster_is_one_word(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
     (logs / "meta.properties").write_text("version=1\ncluster.id=a\\nnode.id=5\nnode.id=1\n")
-    words = ("recover", "--new-quorum", 9, "--listener", "C://h:1", "--output", tmp_path / "new")
+    words = ("quorum", "--new", 9, "--listener", "C://h:1", "--output", tmp_path / "new")
     kseg(*words, logs).expect(3, "is no cluster.id")
     assert not (tmp_path / "new").exists()
 
@@ -343,7 +343,7 @@ def test_the_id_of_a_cluster_is_one_word(logs: Path, kseg: Kseg, tmp_path: Path)
 def test_voters_whose_batch_in_the_log_is_damaged_are_those_of_the_bootstrap_snapshot(logs: Path, kseg: Kseg) -> None:
     log = logs / "__cluster_metadata-0" / LOG
     flip(log, HEADER_BYTES + 8)
-    kseg("recover", "--metadata-snapshot", logs).expect(1)
+    kseg("quorum", "--rewrite", logs).expect(1)
     (path,) = (logs / "__cluster_metadata-0").glob("*.checkpoint")
     shown = kseg("dump", "--deep-iteration", "--format", "json", path).objects
     assert [row["control"]["type"] for row in shown if "control" in row].count("KRAFT_VOTERS") == 1
@@ -354,8 +354,8 @@ def test_no_snapshot_is_written_without_voters(logs: Path, kseg: Kseg, tmp_path:
     (logs / "__cluster_metadata-0" / "00000000000000000000-0000000000.checkpoint").unlink()
     flip(log, HEADER_BYTES + 8)
     append(logs, control_batch(KRAFT_VERSION, b"\0\0\0\1\0"))
-    kseg("recover", "--metadata-snapshot", logs).expect(3, "no record of the voters can be read")
-    words = ("recover", "--new-quorum", 9, "--listener", "C://h:1", "--output", tmp_path / "new")
+    kseg("quorum", "--rewrite", logs).expect(3, "no record of the voters can be read")
+    words = ("quorum", "--new", 9, "--listener", "C://h:1", "--output", tmp_path / "new")
     kseg(*words, logs).expect(1, "controller.quorum.bootstrap.servers")
 
 
@@ -390,7 +390,7 @@ def test_what_replays_but_no_node_takes_is_named_and_left_out(kind: str, logs: P
     with_records(logs, STOPPING[kind])
     found = [row for row in kseg("verify", "--format", "json", logs).of_type("finding") if kind in row["message"]]
     assert [row["code"] for row in found] == ["metadata-record-refused"]
-    kseg("recover", "--metadata-snapshot", logs).expect(1, kind)
+    kseg("quorum", "--rewrite", logs).expect(1, kind)
     rows = kseg("verify", "--format", "json", logs / "__cluster_metadata-0").of_type("finding")
     assert not any(row["code"] == "metadata-record-refused" for row in rows)
 
@@ -398,5 +398,5 @@ def test_what_replays_but_no_node_takes_is_named_and_left_out(kind: str, logs: P
 def test_no_snapshot_is_made_of_a_level_of_no_release(logs: Path, kseg: Kseg) -> None:
     with_records(logs, [FramedRecord(12, 0, {"name": "metadata.version", "featureLevel": 34})])
     before = tree(logs)
-    kseg("recover", "--metadata-snapshot", logs).expect(3, "metadata.version is 34 (4.5-IV0); Kafka 4.4 accepts")
+    kseg("quorum", "--rewrite", logs).expect(3, "metadata.version is 34 (4.5-IV0); Kafka 4.4 accepts")
     assert tree(logs) == before

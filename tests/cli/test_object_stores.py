@@ -172,7 +172,7 @@ def tiered(tmp_path: Path) -> Path:
 
 def rebuilt(kseg: Kseg, tiered: Path, output: Path) -> tuple[Outcome, dict[str, bytes]]:
     """The outcome of a rebuild in a local directory, and its files."""
-    return kseg("recover", "--from-remote", tiered, *KEYS, "--output", output, "--format", "json"), files(output)
+    return kseg("restore", "--from-remote", tiered, *KEYS, "--output", output, "--format", "json"), files(output)
 
 
 @pytest.mark.slow
@@ -182,7 +182,7 @@ def test_remote_storage_is_rebuilt_from_and_to_a_store(
     bucket.put_tree("tiered", tiered)
     plain, wanted = rebuilt(kseg, tiered, tmp_path / "local")
     url = f"{bucket.url}/rebuilt"
-    words = ["recover", "--from-remote", f"{bucket.url}/tiered", *KEYS, "--output", url]
+    words = ["restore", "--from-remote", f"{bucket.url}/tiered", *KEYS, "--output", url]
     done = kseg(*words, "--format", "json")
     assert done.status == plain.status, done.err
     assert bucket.files("rebuilt") == wanted
@@ -196,7 +196,7 @@ def test_remote_storage_is_rebuilt_from_and_to_a_store(
 def test_an_interrupted_upload_goes_on(
     tiered: Path, store: Store, tmp_path: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ["recover", "--from-remote", tiered, *KEYS, "--jobs", "1", "--output", "s3://bucket/continued"]
+    words = ["restore", "--from-remote", tiered, *KEYS, "--jobs", "1", "--output", "s3://bucket/continued"]
     upload, partitions = UrlObjects.upload, list[str]()
 
     def failing(self: UrlObjects, name: str, path: str) -> None:
@@ -220,4 +220,4 @@ def test_an_interrupted_upload_goes_on(
 @pytest.mark.parametrize("command", [["recover"], ["compact"], ["convert", "--codec", "none"]], ids=" ".join)
 def test_other_commands_write_to_no_store(command: list[str], store: Store, kseg: Kseg) -> None:
     done = kseg(*command, "--output", "s3://bucket/out", PARTITION)
-    done.expect(3, "only recover --from-remote writes to object stores")
+    done.expect(3, "only restore --from-remote writes to object stores")

@@ -21,7 +21,7 @@ SEED = os.environ.get("KSEG_OPTIONS_SEED", "1")
 USAGES = 3
 """How many commands are drawn until one is no wrong usage."""
 RUNS = int(os.environ.get("KSEG_OPTIONS_RUNS", "40"))
-COMMANDS = "recover recover recover reindex compact retain convert dump verify".split()
+COMMANDS = "recover recover restore reindex compact retain convert dump verify".split()
 PARTITIONS = [
     *sorted(path for path in TESTDATA.glob("damaged/*/*-[0-9]") if not path.parent.name.startswith("0.7")),
     *sorted(TESTDATA.glob("kafka-4.3.1/clients/*-0")),
@@ -54,6 +54,7 @@ LEFT_OUT = {
     "--explain", "--color", "--transaction-state", "--server-properties", "--fetch-response", "--jobs",
 }  # fmt: skip
 OFTEN = {
+    "restore": ["--undelete"],
     "compact": ["--force-policy", "--drop-null-keys", "--min-cleanable-ratio=0", "--topic=*"],
     "retain": ["--retention-ms=0", "--policy=delete", "--topic=*"],
     "convert": ["--to=v2", "--codec=gzip", "--in-place", "--lossy", "--skip-damage"],

@@ -71,7 +71,7 @@ def test_a_partition_under_another_name_takes_its_rows_along(kseg: Kseg, disks: 
     target, source = disks
     write_rows(source / STARTS, [["cmptx", "4", "3"]])
     before, own = rows(target), rows(source, MOVED)
-    kseg("recover", "--as", "copy-9", "--output", target, source / MOVED).expect(0)
+    kseg("restore", "--as", "copy-9", "--output", target, source / MOVED).expect(0)
     assert rows(target, "copy-9") == {name: [["copy", "9", *row[2:]] for row in each] for name, each in own.items()}
     assert {name: [row for row in each if row[0] != "copy"] for name, each in rows(target).items()} == before
 

@@ -1,4 +1,4 @@
-"""recover --topics-from: a new quorum whose topics are those of log directories, where no metadata log is left."""
+"""quorum --topics-from: a new quorum whose topics are those of log directories, where no metadata log is left."""
 
 import json
 import os
@@ -36,8 +36,8 @@ class Cluster:
 
     def run(self, *words: object, status: int = 0) -> Outcome:
         sources = [word for logs in self.logs for word in ("--topics-from", logs)]
-        fixed = ("--new-quorum", 9, "--listener", "CONTROLLER://10.0.0.9:9093", "--output", self.out)
-        return self.kseg("recover", *fixed, *sources, *words).expect(status)
+        fixed = ("--new", 9, "--listener", "CONTROLLER://10.0.0.9:9093", "--output", self.out)
+        return self.kseg("quorum", *fixed, *sources, *words).expect(status)
 
     def image(self) -> dict[str, list[dict[str, Any]]]:
         """The records of the new image by type."""
@@ -215,8 +215,8 @@ def test_renamed_directories_do_not_count(cluster: Cluster) -> None:
 def test_a_cluster_that_is_all_stray_is_refused_with_the_way_back(cluster: Cluster) -> None:
     logs = cluster.add(1)
     partition(logs, f"orders-0.{'a' * 32}-stray", IDS[0], (0,))
-    assert "kseg recover --undelete restores their names" in cluster.run(status=3).err
-    cluster.kseg("recover", "--undelete", logs).expect(0)
+    assert "kseg restore --undelete restores their names" in cluster.run(status=3).err
+    cluster.kseg("restore", "--undelete", logs).expect(0)
     cluster.run()
     assert list(cluster.partitions("orders")) == [0]
 
@@ -292,7 +292,7 @@ def test_no_directory_is_made_inside_a_log_directory(where: str, cluster: Cluste
 
 def test_topics_that_a_copy_of_the_log_lacks_are_added(kseg: Kseg, tmp_path: Path) -> None:
     logs = Path(shutil.copytree(LOGS, tmp_path / "logs"))
-    words = ("recover", "--new-quorum", 9, "--listener", "C://h:1", "--as-of", 20, "--output")
+    words = ("quorum", "--new", 9, "--listener", "C://h:1", "--as-of", 20, "--output")
     kseg(*words, tmp_path / "without", logs).expect(0)
     kseg(*words, tmp_path / "with", "--topics-from", logs, logs).expect(1)
 
@@ -308,7 +308,7 @@ def test_topics_that_a_copy_of_the_log_lacks_are_added(kseg: Kseg, tmp_path: Pat
 def test_topics_that_a_damaged_log_has_lost_are_added_to_its_snapshot(kseg: Kseg, tmp_path: Path) -> None:
     logs = Path(shutil.copytree(LOGS, tmp_path / "logs"))
     ids = {name: (logs / name / "partition.metadata").read_text()[-22:] for name in ("few-0", "cmptx-1")}
-    words = ("recover", "--metadata-snapshot", "--as-of", 20, "--topics-from", logs, logs)
+    words = ("quorum", "--rewrite", "--as-of", 20, "--topics-from", logs, logs)
     kseg(*words).expect(1, "the settings of 2 topics are lost")
     rows = kseg("dump", "--image", "--format", "json", logs).objects
     topics = {row["data"]["name"]: row["data"]["topicId"] for row in rows if row.get("recordType") == "TOPIC_RECORD"}

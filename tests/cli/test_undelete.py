@@ -1,4 +1,4 @@
-"""``kseg recover --undelete``, ``--as`` and ``--for-cluster`` on local directories, with partitions of real brokers."""
+"""``kseg restore --undelete``, ``--as`` and ``--for-cluster`` on local directories, with partitions of real brokers."""
 
 import json
 import shutil
@@ -43,7 +43,7 @@ def topic_id(directory: Path) -> str:
 
 
 def undelete(kseg: Kseg, *words: object) -> Outcome:
-    return kseg("recover", "--undelete", *NOW, *words)
+    return kseg("restore", "--undelete", *NOW, *words)
 
 
 def check_clean(kseg: Kseg, directory: Path) -> None:
@@ -223,7 +223,7 @@ def test_another_name_and_number(kseg: Kseg, plain: Path, tmp_path: Path, mode: 
     source, output = plain / "dplain-0", tmp_path / "out"
     before = files(plain)
     done = kseg(
-        "recover", "--mode", mode, *NOW, "--as", "copy-3", "--topic-id", NEW_ID, "--output", output, source
+        "restore", "--mode", mode, *NOW, "--as", "copy-3", "--topic-id", NEW_ID, "--output", output, source
     )  # fmt: skip
     assert done.status == 0, done.err
     assert sorted(path.name for path in output.iterdir() if path.is_dir()) == ["copy-3"]
@@ -234,17 +234,17 @@ def test_another_name_and_number(kseg: Kseg, plain: Path, tmp_path: Path, mode: 
 
 
 def test_the_id_of_another_topic_is_not_copied(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
-    done = kseg("recover", *NOW, "--as", "copy", "--output", tmp_path / "out", logs / "gz-0")
+    done = kseg("restore", *NOW, "--as", "copy", "--output", tmp_path / "out", logs / "gz-0")
     assert (done.status, (tmp_path / "out" / "copy-0").is_dir()) == (0, True)
     assert not (tmp_path / "out" / "copy-0" / METADATA).exists()
     assert "the id of topic copy is not known: copy-0 has no partition.metadata" in done.err
-    assert kseg("recover", *NOW, "--as", "gz-9", "--output", tmp_path / "other", logs / "gz-0").status == 0
+    assert kseg("restore", *NOW, "--as", "gz-9", "--output", tmp_path / "other", logs / "gz-0").status == 0
     assert topic_id(tmp_path / "other" / "gz-9") == topic_id(logs / "gz-0")
 
 
 def test_a_topic_of_several_partitions_gets_a_new_name(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
     shutil.copytree(logs / "txn-5", logs / "txn-6")
-    kseg("recover", *NOW, "--topic", "txn", "--as", "copy-5", "--output", tmp_path / "out", logs)
+    kseg("restore", *NOW, "--topic", "txn", "--as", "copy-5", "--output", tmp_path / "out", logs)
     assert sorted(path.name for path in (tmp_path / "out").iterdir() if path.is_dir()) == ["copy-5-5", "copy-5-6"]
     points = (tmp_path / "out" / "recovery-point-offset-checkpoint").read_text().splitlines()
     assert points == ["0", "1", next(line for line in points if line.startswith("copy-5 5 "))]
@@ -253,7 +253,7 @@ def test_a_topic_of_several_partitions_gets_a_new_name(kseg: Kseg, logs: Path, t
 def test_the_log_start_goes_with_the_name(kseg: Kseg, plain: Path, tmp_path: Path) -> None:
     (plain / STARTS).write_text("0\n1\ndplain 0 50\n")
     for name, path in (("alone", plain / "dplain-0"), ("all", plain)):
-        assert kseg("recover", *NOW, "--as", "copy", "--output", tmp_path / name, path).status == 0
+        assert kseg("restore", *NOW, "--as", "copy", "--output", tmp_path / name, path).status == 0
         assert (tmp_path / name / STARTS).read_text().splitlines() == ["0", "1", "copy 0 50"]
 
 
@@ -262,7 +262,7 @@ def test_fit_for_another_cluster(kseg: Kseg, logs: Path, plain: Path, tmp_path: 
     (logs / STARTS).write_text("0\n2\ngz 0 7\nfew 1 3\n")
     (plain / STARTS).write_text("0\n1\ndplain 0 50\n")
     output = tmp_path / "out"
-    words = ["recover", *NOW, "--for-cluster", logs, "--output", output]
+    words = ["restore", *NOW, "--for-cluster", logs, "--output", output]
     kseg(*words, plain).expect(3, "the cluster has no topic dplain: create it first")
     shutil.rmtree(output, ignore_errors=True)
     kseg(*words, "--as", "gz-0", "--reset-epochs", plain).expect(0)
@@ -279,7 +279,7 @@ def test_a_copied_directory_is_made_fit_in_its_place(kseg: Kseg, logs: Path, pla
     shutil.copytree(plain / "dplain-0", logs / "gz-0")
     (logs / "gz-0" / EPOCHS).write_text("0\n1\n0 20\n")
     new = topic_id(ROUNDS / "gz-0")
-    assert kseg("recover", *NOW, "--for-cluster", logs, logs / "gz-0").status == 0
+    assert kseg("restore", *NOW, "--for-cluster", logs, logs / "gz-0").status == 0
     assert topic_id(logs / "gz-0") == new != old
     assert (logs / STARTS).read_text().splitlines() == ["0", "1", "gz 0 20"]
     assert kseg("undo", logs / "gz-0").status == 0
@@ -299,7 +299,7 @@ def test_epochs_are_set_to_0_in_all_batches(kseg: Kseg, logs: Path, tmp_path: Pa
     words = ["--as", "gz-0", "--reset-epochs", "--output", output]
     for mode in ("broker", "salvage"):
         shutil.rmtree(output, ignore_errors=True)
-        assert kseg("recover", "--mode", mode, *NOW, *words, logs / "gz-0").status == 0
+        assert kseg("restore", "--mode", mode, *NOW, *words, logs / "gz-0").status == 0
         assert epochs(output / "gz-0") == {0}
         assert records(output / "gz-0") == records(logs / "gz-0")
         check_clean(kseg, output / "gz-0")

@@ -74,7 +74,7 @@ def test_paths_hide_credentials(command: list[str], kseg: Kseg) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["recover", "--from-remote"],
+        ["restore", "--from-remote"],
         ["recover", "--mode", "salvage", "--from-replica"],
         ["verify", "--against"],
         ["convert", "--codec", "none", "--output"],

@@ -8,13 +8,16 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 import kseg
+from kseg.carving.directories import CarveOptions
 from kseg.cleaner.settings import CompactOptions
 from kseg.conversion.options import ConvertOptions
 from kseg.errors import RequestError
 from kseg.options import declaration
 from kseg.options.declaration import filled, given_in, options_of
 from kseg.quantities import LAST_TIMESTAMP, parse_time, show_time
+from kseg.recovery.metadata_log import QuorumOptions
 from kseg.recovery.options import RecoverOptions, ReindexOptions
+from kseg.recovery.restoring import RestoreOptions
 from kseg.retention.planner import RetainOptions
 from kseg.verification.run import VerifyOptions
 
@@ -22,6 +25,7 @@ OF_ALL_CHANGES = {"path", "keep", "lock", "output"}
 FILLED = [
     (kseg.recover, RecoverOptions), (kseg.compact, CompactOptions), (kseg.retain, RetainOptions),
     (kseg.convert, ConvertOptions), (kseg.verify, VerifyOptions), (kseg.reindex, ReindexOptions),
+    (kseg.carve, CarveOptions), (kseg.quorum, QuorumOptions), (kseg.restore, RestoreOptions),
 ]  # fmt: skip
 
 

@@ -254,7 +254,7 @@ def test_a_node_does_without_a_damaged_snapshot_that_others_have(
     (need,) = repairs.needs()
     if is_voter:
         assert need.argv is not None
-        assert "--metadata-snapshot" in need.argv
+        assert "--rewrite" in need.argv
     elif begins:
         assert need.argv == ["mv", snapshot, f"{snapshot}.deleted"]
         assert wrong.message.endswith(f"the node starts from {begins}")

@@ -434,6 +434,20 @@ class Outcome:
     """Sentences about all partitions together."""
     left_alone: list[str] | None = None
     """Partitions that stay as they are because they are not damaged, if the command looks for such."""
+    facts: Row = field(default_factory=dict)
+    """What the command adds to its summary in JSON."""
+
+
+def created(
+    plans: Sequence[Plan], is_dry: bool, reporter: Reporter, damage_remains: bool = False, facts: Row | None = None
+) -> Outcome:
+    """Reports plans of new directories, which were written unless ``is_dry``, as other changes do."""
+    reporter.begin(1, len(plans))
+    for plan in plans:
+        reporter.plan(plan)
+    reporter.applied()
+    status = int(damage_remains or (is_dry and bool(plans)))
+    return Outcome(status, is_dry, not is_dry and bool(plans), damage_remains, facts=facts or {})
 
 
 class RunState:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kseg.api.log import Batch, Damage, Log, Record, open
     from kseg.api.scan import Scan, scan
     from kseg.api.verdict import Summary, Verdict, verify
+    from kseg.api.views import cluster, groups, stats, transactions
     from kseg.api.writer import LogDirectoryWriter, Writer, log_writer, writer
     from kseg.errors import (
         BrokerRunningError,
@@ -55,14 +56,18 @@ __all__ = [
     "Verdict",
     "Writer",
     "__version__",
+    "cluster",
     "compact",
     "convert",
+    "groups",
     "log_writer",
     "open",
     "recover",
     "reindex",
     "retain",
     "scan",
+    "stats",
+    "transactions",
     "undo",
     "verify",
     "writer",
@@ -75,6 +80,7 @@ _MODULES = {
     "kseg.api.log": ("Batch", "Damage", "Log", "Record", "open"),
     "kseg.api.scan": ("Scan", "scan"),
     "kseg.api.verdict": ("Summary", "Verdict", "verify"),
+    "kseg.api.views": ("cluster", "groups", "stats", "transactions"),
     "kseg.api.writer": ("LogDirectoryWriter", "Writer", "log_writer", "writer"),
     "kseg.errors": (
         "BrokerRunningError", "DamageError", "KsegError", "PathError", "RequestError", "SelectionWarning",

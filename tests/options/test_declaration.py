@@ -17,11 +17,17 @@ from kseg.quantities import LAST_TIMESTAMP, parse_time, show_time
 from kseg.recovery.options import RecoverOptions, ReindexOptions
 from kseg.retention.planner import RetainOptions
 from kseg.verification.run import VerifyOptions
+from kseg.views.cluster import ClusterOptions
+from kseg.views.groups import GroupsOptions
+from kseg.views.stats import StatsOptions
+from kseg.views.transactions import TransactionsOptions
 
 OF_ALL_CHANGES = {"path", "keep", "lock", "output"}
 FILLED = [
     (kseg.recover, RecoverOptions), (kseg.compact, CompactOptions), (kseg.retain, RetainOptions),
     (kseg.convert, ConvertOptions), (kseg.verify, VerifyOptions), (kseg.reindex, ReindexOptions),
+    (kseg.stats, StatsOptions), (kseg.groups, GroupsOptions), (kseg.transactions, TransactionsOptions),
+    (kseg.cluster, ClusterOptions),
 ]  # fmt: skip
 
 

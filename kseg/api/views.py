@@ -21,7 +21,7 @@ from kseg.api.arguments import (
     times_of,
 )  # fmt: skip
 from kseg.errors import KsegError, PathError
-from kseg.options.declaration import filled
+from kseg.options.declaration import JSON, filled
 from kseg.output.notices import Notices
 from kseg.output.sink import MemorySink, Sink
 from kseg.segment.paths import places_of
@@ -30,7 +30,6 @@ from kseg.views.cluster import ClusterOptions, show_clusters
 from kseg.views.groups import Groups, GroupsOptions
 from kseg.views.stats import Stats, StatsOptions
 from kseg.views.transactions import TransactionList, TransactionsOptions
-from kseg.views.walk import JSON
 
 Row = dict[str, Any]
 """A row of the command's JSON: keys in Kafka's camelCase, ``type`` first."""

@@ -14,7 +14,7 @@ import click
 from kseg.errors import RequestError
 from kseg.formats.compression import CODEC_NAMES
 from kseg.options import declaration
-from kseg.options.declaration import BYTES, OUTPUT, RESOURCES, Number, Option, PathKind, Value, option
+from kseg.options.declaration import BYTES, HTML, OUTPUT, RESOURCES, Number, Option, PathKind, Value, option
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
 from kseg.segment.files import own_name, parse_partition_name
@@ -24,7 +24,6 @@ from kseg.stores.archives.mounting import archives_at, problems_of
 from kseg.stores.archives.spool import Spool
 from kseg.stores.place import Place
 from kseg.stores.stored_object import local_path
-from kseg.views.walk import HTML
 
 CommandFunction = Callable[..., Any]
 """The function of a subcommand; `Command` is its click command."""

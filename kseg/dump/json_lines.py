@@ -12,10 +12,10 @@ from kseg.dump.options import DumpOptions
 from kseg.dump.run import Dump
 from kseg.errors import DamageError, PathError
 from kseg.formats.rows import BytesLike
+from kseg.options.declaration import JSON
 from kseg.output.notices import Presentation
 from kseg.output.sink import MemorySink, Sink, open_sink
 from kseg.stores.place import Place
-from kseg.views.walk import JSON
 
 
 def write_json_lines(

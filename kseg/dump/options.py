@@ -13,12 +13,12 @@ from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, INPUT, OUTPUT, RULES, Number, Option, Value, option, options
 from kseg.segment.files import METADATA_TOPIC, SegmentFile
 from kseg.stores.remote.keys import RemoteChoice
-from kseg.views.walk import JSON, TABLE, TEXT, WalkOptions
+from kseg.views.walk import WalkOptions
 
 InclusiveRange = tuple[int, int]
 """First and last, both inclusive."""
 
-FORMS = (TEXT, JSON, TABLE)
+FORMS = (declaration.TEXT, declaration.JSON, declaration.TABLE)
 """Values of --format."""
 INTERNAL_TOPICS = tuple(FOR_TOPIC.values())
 """Names of decoders in kafka-dump-log's order: the first one requested is used."""
@@ -65,7 +65,7 @@ class DumpOptions(WalkOptions):
     skip_record_metadata: bool = option(
         "--skip-record-metadata", CONTENTS, "Text: print only the key and value of a record.", bool
     )
-    form: str = option("--format", OUTPUT, "Form of the output.", FORMS, default=TEXT, shows_default=True)
+    form: str = option("--format", OUTPUT, "Form of the output.", FORMS, default=declaration.TEXT, shows_default=True)
     key_format: str | None = _content_format("key")
     value_format: str | None = _content_format("value")
     offsets: InclusiveRange | None = option(
@@ -187,7 +187,7 @@ class DumpOptions(WalkOptions):
         nearest = self.last is not None or self.around is not None
         if self.decoder_flag is not None and self.decode is not None:
             yield f"--decode {self.decode} chooses the decoder: give it or --{self.decoder_flag}-decoder"
-        if self.as_hex and self.form != TEXT:
+        if self.as_hex and self.form != declaration.TEXT:
             yield "--hex excludes all --format except text"
         if nearest and (self.offsets or None not in (self.last, self.around)):
             yield "--last, --around and --offsets exclude each other"
@@ -203,7 +203,7 @@ class DumpOptions(WalkOptions):
 
     def check_for_spark(self) -> None:
         """Raises RequestError for options that need one reader from the first record to the last."""
-        given = declaration.given_in(self) | ({"--format table"} if self.form == TABLE else set())
+        given = declaration.given_in(self) | ({"--format table"} if self.form == declaration.TABLE else set())
         names = (
             "--offsets --time --key --producer-id --limit --last --around --key-pattern --grep --grep-header "
             "--grep-any --topic --isolation "

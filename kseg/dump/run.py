@@ -13,6 +13,7 @@ from kseg.formats.rows import Rows, Scratch
 from kseg.formats.suffixes import LOG
 from kseg.kernel import COMPILED
 from kseg.node.log_starts import LogStarts
+from kseg.options.declaration import JSON, TABLE, TEXT
 from kseg.output.kafka_text import KafkaTextPrinter, ends_silently
 from kseg.output.notices import on_one_line, put_line
 from kseg.output.printer import ParallelPrinter, Printer, Style
@@ -28,7 +29,7 @@ from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT, Source
 from kseg.stores.trees import VirtualFiles
 from kseg.views.filters import Filters, Selection
-from kseg.views.walk import JSON, TABLE, TEXT, StoredSegmentWalk, parts_of_path, remote_file
+from kseg.views.walk import StoredSegmentWalk, parts_of_path, remote_file
 
 if TYPE_CHECKING:
     from kseg.output.side_files import SideJsonPrinter

@@ -23,6 +23,8 @@ INPUT, CONTENTS, RULES, CHANGES, RESOURCES, OUTPUT = (
 )  # fmt: skip
 GROUPS = (INPUT, CONTENTS, RULES, CHANGES, RESOURCES, OUTPUT)
 """The headings of the help, in its order."""
+TEXT, JSON, TABLE, HTML = "text", "json", "table", "html"
+"""Words of --format."""
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from kseg.formats.schema import ZERO_UUID, json_text
 from kseg.node.cluster_metadata import LoadedImage, load_image, load_snapshot
 from kseg.node.log_directory import METADATA_PARTITION
 from kseg.node.metadata_image import Fields, MetadataImage
-from kseg.options.declaration import CONTENTS, INPUT, OUTPUT, Number, option
+from kseg.options.declaration import CONTENTS, HTML, INPUT, JSON, OUTPUT, TABLE, TEXT, Number, option
 from kseg.output.notices import Color, Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.output.terminal import Column, Columns, Paint, line_width
@@ -20,7 +20,6 @@ from kseg.quantities import plural
 from kseg.releases.metadata import METADATA_VERSION, METADATA_VERSIONS
 from kseg.segment.files import METADATA_TOPIC, list_segments, segment_file
 from kseg.stores.place import Place
-from kseg.views.walk import HTML, JSON, TABLE, TEXT
 
 _PIPE_WIDTH = 1 << 16
 _ADDED, _REMOVED = "added", "removed"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from kseg.errors import UnsupportedError
 from kseg.options import declaration
-from kseg.options.declaration import CONTENTS, INPUT, OUTPUT, option
+from kseg.options.declaration import CONTENTS, INPUT, JSON, OUTPUT, TABLE, TEXT, option
 from kseg.output.groups import CommittedOffsetsPrinter, GroupSizesPrinter
 from kseg.output.notices import Notices
 from kseg.output.progress import progress_over
@@ -14,7 +14,7 @@ from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, parse_partition_name
 from kseg.segment.paths import live_parts
 from kseg.stores.place import Place
 from kseg.views.filters import Filters, Selection
-from kseg.views.walk import JSON, TABLE, TEXT, SegmentWalk, WalkOptions
+from kseg.views.walk import SegmentWalk, WalkOptions
 
 PIPED_WIDTH = 120
 

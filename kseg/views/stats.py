@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kseg.errors import refuse_if
 from kseg.options import declaration
-from kseg.options.declaration import CONTENTS, INPUT, OUTPUT, Number, Value, option
+from kseg.options.declaration import CONTENTS, HTML, INPUT, JSON, OUTPUT, TEXT, Number, Value, option
 from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, SUMMARY_FIELDS, fleet_table
 from kseg.output.notices import Notices
 from kseg.output.progress import progress_over
@@ -20,7 +20,7 @@ from kseg.segment.paths import partition_count
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.trees import VirtualFiles
 from kseg.views.filters import Filters, Selection, without_snapshots
-from kseg.views.walk import HTML, JSON, TEXT, StoredSegmentWalk, WalkOptions, parts_of_path
+from kseg.views.walk import StoredSegmentWalk, WalkOptions, parts_of_path
 
 if TYPE_CHECKING:
     from kseg.formats.compressing import Target

@@ -9,7 +9,7 @@ from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import LOG
 from kseg.node import coordinators
 from kseg.options import declaration
-from kseg.options.declaration import INPUT, OUTPUT, PathKind, option
+from kseg.options.declaration import INPUT, JSON, OUTPUT, TEXT, PathKind, option
 from kseg.output.kafka_text import as_java_writes, text_bytes
 from kseg.output.notices import COPIED_INDENT, on_one_line
 from kseg.quantities import plural, shell_line, show_span
@@ -17,7 +17,7 @@ from kseg.segment.files import list_segments
 from kseg.segment.isolation import OpenTransactions, end_offset, newest_timestamp
 from kseg.segment.paths import segments_at
 from kseg.stores.place import Place
-from kseg.views.walk import JSON, TEXT, PathWalk, WalkOptions, parts_of_path
+from kseg.views.walk import PathWalk, WalkOptions, parts_of_path
 
 _SHOWN_GROUPS = 10
 TopicAndNumber = tuple[str | None, int | None]

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from kseg.node.node import Nodes
     from kseg.stores.remote.segment import RemotePartition, RemoteSegment
 
-TEXT, JSON, TABLE, HTML = "text", "json", "table", "html"
-
 
 @dataclass(frozen=True, slots=True)
 class WalkOptions:

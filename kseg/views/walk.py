@@ -64,6 +64,8 @@ class PathWalk(Generic[OptionsT]):
     """One run over all PATHs. ``notices``: gets the messages instead of standard error."""
 
     status = 0
+    _hint_of_unread = ""
+    """Another way to have moved directories read."""
 
     def __init__(self, sink: Sink, options: OptionsT, notices: Notices | None = None) -> None:
         self.sink, self.options = sink, options
@@ -100,8 +102,6 @@ class PathWalk(Generic[OptionsT]):
             raise
         except KsegError as error:
             self._failed(error, error.exit_status)
-
-    _hint_of_unread = ""
 
     def _path(self, path: str) -> None:
         if is_url(path) or Place(path).is_dir():

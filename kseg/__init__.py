@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kseg.api.log import Batch, Damage, Log, Record, open
     from kseg.api.scan import Scan, scan
     from kseg.api.verdict import Summary, Verdict, verify
+    from kseg.api.views import cluster, groups, stats, transactions
     from kseg.api.writer import LogDirectoryWriter, Writer, log_writer, writer
     from kseg.errors import (
         BrokerRunningError,
@@ -70,8 +71,10 @@ __all__ = [
     "Writer",
     "__version__",
     "carve",
+    "cluster",
     "compact",
     "convert",
+    "groups",
     "log_writer",
     "open",
     "quorum",
@@ -80,6 +83,8 @@ __all__ = [
     "restore",
     "retain",
     "scan",
+    "stats",
+    "transactions",
     "undo",
     "verify",
     "writer",
@@ -93,6 +98,7 @@ _MODULES = {
     "kseg.api.log": ("Batch", "Damage", "Log", "Record", "open"),
     "kseg.api.scan": ("Scan", "scan"),
     "kseg.api.verdict": ("Summary", "Verdict", "verify"),
+    "kseg.api.views": ("cluster", "groups", "stats", "transactions"),
     "kseg.api.writer": ("LogDirectoryWriter", "Writer", "log_writer", "writer"),
     "kseg.errors": (
         "BrokerRunningError", "DamageError", "KsegError", "PathError", "RequestError", "SelectionWarning",

@@ -43,7 +43,7 @@ def options_of(command: click.Command) -> Iterator[click.Option]:
     parent = None if command is main else main.make_context("kseg", [], resilient_parsing=True)
     context = click.Context(command, parent, help_option_names=["--help", "-h"])
     for parameter in command.get_params(context):
-        if isinstance(parameter, click.Option) and not parameter.hidden:
+        if isinstance(parameter, click.Option):
             yield parameter
 
 

@@ -17,6 +17,7 @@ LAYERS = (
     ("spark",),
     ("api",),
     ("dump", "report", "symptoms", "carving"),
+    ("views",),
     ("output",),
     ("verification", "recovery", "cleaner", "retention", "conversion", "export"),
     ("options",),

@@ -21,7 +21,7 @@ COMMANDS = [
     ("dump", "--deep-iteration", "--format", "json", DAMAGED),
     ("dump", "--all", "--format", "json", PARTITION),
     ("dump", "--hex", f"{PARTITION}/00000000000000000000.log"),
-    ("dump", "--summary", DAMAGED),
+    ("stats", DAMAGED),
     ("dump", "--offsets", "2..3", PARTITION),
     ("verify", "--level", "deep", "--format", "json", PARTITION),
     ("verify", "--format", "json", DAMAGED),

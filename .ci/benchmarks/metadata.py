@@ -1,7 +1,7 @@
 """The image of a metadata log of many partitions: ``python -m benchmarks.metadata``.
 
 The log is made field by field: topics of 1,000 partitions each, and a change of the leader of every tenth. Prints the
-seconds and the peak memory of ``kseg dump --image --format json``.
+seconds and the peak memory of ``kseg cluster --format json``.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "__cluster_metadata-0")
         write_log(folder, options.partitions)
-        seconds, peak = timed([*KSEG, "dump", "--image", "--format", "json", str(folder)])
+        seconds, peak = timed([*KSEG, "cluster", "--format", "json", str(folder)])
         print(f"{options.partitions:,} partitions: {seconds:.1f} s, {peak >> 20:,} MiB at most")
 
 

@@ -146,7 +146,7 @@ def entries(files: Iterable[SideFile], _request: ScanRequest, _report: ReportDam
                 yield fields(entry) | location | {"number": number}
 
 
-# Mode ``commits``: the offsets that consumer groups have committed, as `kseg dump --committed-offsets` lists them.
+# Mode ``commits``: the offsets that consumer groups have committed, as `kseg groups` lists them.
 
 Copies = tuple[str, ...]
 """The copies of a partition of __consumer_offsets, which hold the same groups: their newest commits count."""

@@ -1,18 +1,17 @@
 """``kseg dump``: the batches and records of segments, as kafka-dump-log.sh prints them or as JSON Lines."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 
 import click
 
 from kseg.cli import options as cli
-from kseg.dump.options import HTML, JSON, DumpOptions
+from kseg.dump.options import DumpOptions
 from kseg.dump.run import Dump
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.options.declaration import INPUT, Option
 from kseg.output.notices import Notices
-from kseg.output.sink import Sink, open_sink
+from kseg.output.sink import open_sink
 from kseg.stores.archives.spool import Spool
 from kseg.stores.place import Place
 from kseg.stores.remote.keys import RemoteChoice
@@ -21,7 +20,9 @@ from kseg.stores.remote.keys import private_keys as read_private_keys
 
 @click.command("dump", cls=cli.Command)
 @cli.paths_argument(is_required=False)
-@cli.with_options({"files": Option("--files", INPUT, "The same as PATH, separated by commas.", metavar="A,B")})
+@cli.with_options(
+    {"files": Option("--files", INPUT, "The same as PATH, separated by commas.", metavar="A,B", is_hidden=True)}
+)
 @cli.filled(DumpOptions)
 @cli.spool_options
 @cli.engine_options
@@ -31,8 +32,13 @@ def command(options: DumpOptions, engine: cli.Engine, spool: Spool, files: str |
 
     Text equals the output of kafka-dump-log.sh 4.4, but continues after damage. JSON is one object per line and loses
     no byte. Exit status 1: damage, a wrong checksum or undecodable records were found.
+
+    \b
+    That tool's own names work as well: --files,
+    and --offsets-decoder, --transaction-log-decoder, --cluster-metadata-decoder,
+    and --remote-log-metadata-decoder, --share-group-state-decoder,
+    and --key-decoder-class, --value-decoder-class.
     """
-    as_page = options.form == HTML
     for word in options.paths if files else ():
         if word != "-" and not Place(word).lexists():
             raise click.UsageError(f"{word!r} is neither the value of an option nor a file: remove it")
@@ -40,35 +46,20 @@ def command(options: DumpOptions, engine: cli.Engine, spool: Spool, files: str |
     if not paths:
         raise click.UsageError("no PATH is given")
     remote = RemoteChoice(read_private_keys(options.private_keys), options.topics)
-    form = JSON if as_page and not options.image else options.form
-    options = replace(options, paths=paths, form=form, remote=remote).with_implied()
+    options = replace(options, paths=paths, remote=remote)
     with cli.usage_errors():
         options.check()
-    if as_page and not (options.summary or options.image):
-        raise click.UsageError("--format html is for --summary and --image")
-    keep_freed_memory()
-    if engine.is_spark:
-        with cli.usage_errors():
+        if engine.is_spark:
             options.check_for_spark()
+    keep_freed_memory()
     notices = Notices(options.color, options.quiet, options.verbose)
-    with ExitStack() as stack:
-        sink = stack.enter_context(open_sink(options.output))
-        if as_page:
-            from kseg.report.pages import IMAGE, SUMMARY, html_report
-
-            kind, view = (IMAGE, "--image") if options.image else (SUMMARY, "--summary")
-            sink = stack.enter_context(html_report(sink, kind, f"kseg dump {view}", options.paths))
-        spark = stack.enter_context(cli.spark_session(engine, options.jobs))
+    with open_sink(options.output) as sink, cli.spark_session(engine, options.jobs) as spark:
         if spark is None:
-            return cli.over_archives(options.paths, spool, notices, lambda paths: _dump(sink, options, paths))
+
+            def dump(paths: Sequence[str]) -> int:
+                return Dump(sink, replace(options, paths=paths)).run()
+
+            return cli.over_archives(options.paths, spool, notices, dump)
         from kseg.spark.jobs import renderer_on
 
         return Dump(sink, options, lambda files: renderer_on(spark, options, sink.is_terminal, files)).run()
-
-
-def _dump(sink: Sink, options: DumpOptions, paths: Sequence[str]) -> int:
-    if options.image:
-        from kseg.dump.image import dump_images
-
-        return dump_images(sink, replace(options, paths=paths), Notices(options.color, options.quiet, options.verbose))
-    return Dump(sink, replace(options, paths=paths)).run()

@@ -20,7 +20,11 @@ HALFWAY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 GROUPS = {
     "Look": {
-        "dump": "Print the batches and records of segments, as kafka-dump-log does, or as JSON, tables, statistics.",
+        "dump": "Print the batches and records of segments, as kafka-dump-log does, or as JSON or tables.",
+        "stats": "Show what the bytes of partitions are: sizes, ages, codecs, and what another codec would save.",
+        "groups": "List the committed offsets of consumer groups, with lags, and share groups.",
+        "transactions": "List transactions that are open, hanging, or prepared and never completed.",
+        "cluster": "Print the cluster that the metadata log makes: topics, nodes, settings, ACLs, users.",
     },
     "Judge": {
         "verify": "Check segments, partitions and log directories; name the commands that repair them.",
@@ -48,6 +52,11 @@ MOVED: dict[str, dict[str, str]] = {
         "--undelete": "restore --undelete", "--as": "restore --as", "--for-cluster": "restore --for-cluster",
         "--from-remote": "restore --from-remote", "--metadata-snapshot": "quorum --rewrite",
         "--new-quorum": "quorum --new",
+    },
+    "dump": {
+        "--summary": "stats", "--what-if": "stats", "--sort": "stats", "--sample": "stats",
+        "--committed-offsets": "groups", "--open-transactions": "transactions",
+        "--transaction-state": "transactions", "--image": "cluster", "--as-of": "cluster", "--since": "cluster",
     },
 }  # fmt: skip
 """Options of a command that have become commands of their own."""
@@ -151,7 +160,11 @@ class LazyGroup(click.Group):
 _OTHER_NAMES = {
     "symptoms": "diagnose explain why error log message symptom",
     "verify": "check fsck scan test validate inspect lint doctor status compare diff",
-    "dump": "list ls show print cat read tail head grep find search stats info summary decode view describe",
+    "dump": "list ls show print cat read tail head grep find search decode view describe",
+    "stats": "info summary statistics size sizes du count usage top histogram",
+    "groups": "offsets consumer-groups consumers lag lags committed",
+    "transactions": "txn transaction hanging open-transactions",
+    "cluster": "image metadata topics brokers configs acls",
     "recover": "repair fix truncate salvage rescue split",
     "reindex": "index rebuild rebuild-index indexes snapshots",
     "compact": "clean cleanup cleaner compaction dedup",
@@ -191,7 +204,7 @@ def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: str | Non
     cls=LazyGroup, context_settings={"help_option_names": ["--help", "-h"], "max_content_width": MAX_HELP_COLUMNS}
 )
 @click.option(
-    "--verbose", is_flag=True, is_eager=True, help="With --version: also the versions of libraries and of the system."
+    "--verbose", is_flag=True, is_eager=True, help="Let --version also print those of libraries and of the system."
 )
 @click.option(
     "--version", is_flag=True, expose_value=False, callback=_print_version, help="Print the version and exit."

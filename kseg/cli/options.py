@@ -4,8 +4,8 @@ spool, output.
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields
+from contextlib import ExitStack, contextmanager
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import wraps
 from typing import Any
 
@@ -14,8 +14,9 @@ import click
 from kseg.errors import RequestError
 from kseg.formats.compression import CODEC_NAMES
 from kseg.options import declaration
-from kseg.options.declaration import BYTES, OUTPUT, RESOURCES, Number, Option, PathKind, Value, option
+from kseg.options.declaration import BYTES, HTML, OUTPUT, RESOURCES, Number, Option, PathKind, Value, option
 from kseg.output.notices import Notices
+from kseg.output.sink import Sink, open_sink
 from kseg.segment.files import own_name, parse_partition_name
 from kseg.segment.paths import places_of
 from kseg.stores.archives.forms import REDPANDA_SEGMENT
@@ -48,8 +49,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "dump": (
         ("The last ten records", "kseg dump --print-data-log --last 10 orders-0"),
         ("The records of the last two hours", "kseg dump --print-data-log --time -2h.. orders-0"),
-        ("Transactions that block consumers", "kseg dump --open-transactions /kafka-logs"),
-        ("The committed offsets of consumer groups", "kseg dump --committed-offsets /kafka-logs"),
+        ("The records of internal topics, decoded", "kseg dump --decode auto --print-data-log /kafka-logs"),
+    ),
+    "stats": (
+        ("The largest partitions first", "kseg stats --sort size /kafka-logs"),
+        ("What zstd would save", "kseg stats --what-if zstd orders-0"),
+    ),
+    "groups": (
+        ("Committed offsets and lags", "kseg groups /kafka-logs"),
+        ("The groups that fill __consumer_offsets", "kseg groups --by-size /kafka-logs"),
+    ),
+    "transactions": (("Transactions that block consumers", "kseg transactions /kafka-logs"),),
+    "cluster": (
+        ("Topics, brokers and settings", "kseg cluster /kafka-logs"),
+        ("What has changed since an offset", "kseg cluster --since 1200 /kafka-logs"),
     ),
     "recover": (
         ("Preview the truncation at a broker's next start", "kseg recover --dry-run /kafka-logs"),
@@ -200,7 +213,8 @@ def cli_option(declared: Option, destination: str, default: Any = None) -> Decor
     shown = declared.metavar or (kind.metavar if isinstance(kind, Value) else "")
     if words := _COMPLETIONS.get(shown):
         settings["shell_complete"] = lambda ctx, _param, begun: [each for each in words(ctx) if each.startswith(begun)]
-    return click.option(*declared.names.split(), destination, cls=GroupedOption, group=declared.group, **settings)
+    settings |= {"cls": GroupedOption, "group": declared.group, "hidden": declared.is_hidden}
+    return click.option(*declared.names.split(), destination, **settings)
 
 
 def filled(kind: type[Any], name: str = "options") -> Decorator:
@@ -209,9 +223,10 @@ def filled(kind: type[Any], name: str = "options") -> Decorator:
     Its other fields are filled, too, if the command has options or arguments of their names. In the help its own
     options come before those that it inherits.
     """
+    own = vars(kind).get("__annotations__", {})
     wanted = [
         (each, each.name if not number else f"{each.name}_{number}", declared)
-        for each in sorted(fields(kind), key=lambda each: each.name not in kind.__annotations__)
+        for each in sorted(fields(kind), key=lambda each: each.name not in own)  # those of base classes last
         for number, declared in enumerate(declaration.options_of(each))
     ]
 
@@ -310,7 +325,7 @@ class Engine:
         shows_default=True, is_switch=True,
     )  # fmt: skip
     master: str | None = option(
-        "--master", RESOURCES, "With --engine spark: the cluster, such as spark://host:7077.", metavar="URL"
+        "--master", RESOURCES, "The cluster of --engine spark, such as spark://host:7077.", metavar="URL"
     )
 
     def __post_init__(self) -> None:
@@ -356,6 +371,21 @@ def over_archives(paths: Sequence[str], spool: Spool, notices: Notices, work: Ca
     with archives_at(paths, spool) as found:
         status = work(tuple(places_of(found)))
         return max(status, int(report_problems(found, notices)))
+
+
+def view(options: Any, spool: Spool, work: Callable[[Sink, Any], int]) -> int:
+    """Calls ``work`` of a reading command with the sink of its results, and its options with archives among their paths
+    replaced as by `over_archives`. Makes the page of ``--format html``. Returns the status.
+    """
+    with ExitStack() as stack:
+        sink = stack.enter_context(open_sink(options.output))
+        if options.form == HTML:
+            from kseg.report.pages import html_report
+
+            name = click.get_current_context().info_name or ""
+            sink = stack.enter_context(html_report(sink, name, f"kseg {name}", options.paths))
+        notices = Notices(options.color, options.quiet, options.verbose)
+        return over_archives(options.paths, spool, notices, lambda paths: work(sink, replace(options, paths=paths)))
 
 
 def report_problems(places: Sequence[Place], notices: Notices) -> bool:

@@ -8,10 +8,11 @@ from kseg.changes.plan import Plan
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.planner import plan_of_new
 from kseg.conversion.record_files import SKIP_HINT
-from kseg.dump.options import JSON, DumpOptions
+from kseg.dump.options import DumpOptions
 from kseg.dump.run import Dump
 from kseg.errors import DamageError, PathError
 from kseg.formats.rows import BytesLike
+from kseg.options.declaration import JSON
 from kseg.output.notices import Presentation
 from kseg.output.sink import MemorySink, Sink, open_sink
 from kseg.stores.place import Place

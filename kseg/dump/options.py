@@ -1,45 +1,37 @@
 """The options of a dump as one typed object."""
 
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.decoders import FOR_TOPIC, decoder, name_for
 from kseg.errors import RequestError
 from kseg.limits import MAX_MESSAGE_BYTES
 from kseg.options import declaration
-from kseg.options.declaration import CONTENTS, INPUT, OUTPUT, RULES, Number, Option, PathKind, Value, option, options
-from kseg.output.fleet_table import SUMMARY_FIELDS
-from kseg.output.notices import Color
-from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC, SegmentFile, parse_partition_name
-from kseg.segment.paths import expand_path, live_parts
+from kseg.options.declaration import CONTENTS, INPUT, OUTPUT, RULES, Number, Option, Value, option, options
+from kseg.segment.files import METADATA_TOPIC, SegmentFile
 from kseg.stores.remote.keys import RemoteChoice
-
-if TYPE_CHECKING:
-    from kseg.formats.compressing import Target
-
+from kseg.views.walk import WalkOptions
 
 InclusiveRange = tuple[int, int]
 """First and last, both inclusive."""
 
-TEXT, JSON, TABLE, HTML = "text", "json", "table", "html"
-FORMS = (TEXT, JSON, TABLE)
-"""Values of --format that have a printer (`kseg.dump.run.printers_of`)."""
+FORMS = (declaration.TEXT, declaration.JSON, declaration.TABLE)
+"""Values of --format."""
 INTERNAL_TOPICS = tuple(FOR_TOPIC.values())
 """Names of decoders in kafka-dump-log's order: the first one requested is used."""
 
 _STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
-_TOPIC_OF = {name: topic for topic, name in FOR_TOPIC.items()} | {
-    "cluster-metadata": f"{METADATA_TOPIC} and its snapshots"
-}
+AUTO = "auto"
 
 
-def _decoders() -> Any:
-    texts = ((name, f"Decode the records of {_TOPIC_OF[name]}.") for name in INTERNAL_TOPICS)
-    return options(*(Option(f"--{name}-decoder", CONTENTS, text, bool, flag_value=name) for name, text in texts))
+def _decoder_flags() -> Any:
+    text = "Decode the records of this topic; the same as --decode."
+    return options(*(
+        Option(f"--{name}-decoder", CONTENTS, text, bool, flag_value=name, is_hidden=True) for name in INTERNAL_TOPICS
+    ))  # fmt: skip
 
 
 def _content_format(part: str) -> Any:
@@ -52,19 +44,18 @@ def _content_format(part: str) -> Any:
         Option(
             f"--{part}-decoder-class", CONTENTS,
             f"Print {part}s as this class of Kafka's does; the same as --{part}-format.", declaration.FORMAT,
-            metavar="CLASS", flag_value=_STRING_DECODER,
+            metavar="CLASS", flag_value=_STRING_DECODER, is_hidden=True,
         ),
     )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class DumpOptions:
+class DumpOptions(WalkOptions):
     """The options of `kseg dump`, one field each; times are ms since the epoch.
 
     Forms and filters exclude each other as described in kseg-dump(1).
     """
 
-    paths: Sequence[str]
     is_export: bool = False
     """Whether kseg convert asks for the records."""
     hides_deleted: bool = False
@@ -74,7 +65,7 @@ class DumpOptions:
     skip_record_metadata: bool = option(
         "--skip-record-metadata", CONTENTS, "Text: print only the key and value of a record.", bool
     )
-    form: str = option("--format", OUTPUT, "Form of the output.", (*FORMS, HTML), default=TEXT, shows_default=True)
+    form: str = option("--format", OUTPUT, "Form of the output.", FORMS, default=declaration.TEXT, shows_default=True)
     key_format: str | None = _content_format("key")
     value_format: str | None = _content_format("value")
     offsets: InclusiveRange | None = option(
@@ -126,17 +117,6 @@ class DumpOptions:
     producer_id: int | None = option(
         "--producer-id", INPUT, "Only batches of the producer with this id.", Number(), metavar="N"
     )
-    open_transactions: bool = option(
-        "--open-transactions", CONTENTS, "List only the transactions without an end marker.", bool
-    )
-    transaction_state: str | None = option(
-        "--transaction-state",
-        INPUT,
-        "With --open-transactions: the log directory with __transaction_state; default: the partition's.",
-        PathKind(),
-        metavar="DIR",
-    )
-    now: int | None = declaration.now("Compute ages at TIME; default: the newest timestamp, with --summary now.")
     limit: int | None = option(
         "--limit", INPUT, "Stop after N records, or N batches without --deep-iteration.", Number(), metavar="N"
     )
@@ -144,42 +124,24 @@ class DumpOptions:
     max_bytes: int | None = option(
         "--max-bytes", INPUT, "Read only the complete batches in the first BYTES of each file.", declaration.BYTES
     )
-    max_batch_bytes: int = declaration.batch_limit()
     is_07: bool = declaration.format_of_07()
-    decoder: str | None = _decoders()
+    decoder_flag: str | None = _decoder_flags()
     """One of `INTERNAL_TOPICS`."""
-    decode_by_topic: bool = option(
+    decode: str | None = option(
         "--decode",
         CONTENTS,
-        "auto: decode the records of internal topics, and others by the schemas of _schemas-0 or --schemas.",
-        ("auto",),
-        is_switch=True,
+        f"Print the records of an internal topic decoded: {', '.join(INTERNAL_TOPICS)}; auto: by the names of the "
+        "files, other topics by the schemas of _schemas-0 or --schemas.",
+        (AUTO, *INTERNAL_TOPICS),
+        metavar="auto|TOPIC",
     )
     schemas: str | None = declaration.schemas()
-    committed_offsets: bool = option(
-        "--committed-offsets",
-        CONTENTS,
-        "List the committed offsets of consumer groups, with lags; also --offsets-decoder --format table.",
-        bool,
-    )
-    image: bool = option("--image", CONTENTS, "Print the cluster that the records of __cluster_metadata make.", bool)
-    as_of: int | None = option(
-        "--as-of", INPUT, "With --image: by the records below OFFSET.", Number(), metavar="OFFSET"
-    )
-    since: int | None = option(
-        "--since",
-        INPUT,
-        "With --image: only what differs from the image of --as-of OFFSET.",
-        Number(),
-        metavar="OFFSET",
-    )
     redact: bool = option(
         "--redact", CONTENTS, "Hide SCRAM credentials and other secrets of decoded cluster metadata.", bool
     )
     fetch_response: bool = option(
         "--fetch-response", INPUT, "The files are captured fetch responses of Kafka 0.6 and 0.7.", bool
     )
-    live: bool = declaration.live()
     stop_on_damage: bool = option(
         "--stop-on-damage", RULES, "Stop at the first damage; default: continue after it.", bool
     )
@@ -210,48 +172,11 @@ class DumpOptions:
         bool,
     )
     positions: InclusiveRange | None = option(
-        "--position", CONTENTS, "With --hex: only bytes A..B of each file.", Value("A..B", declaration.position_range)
-    )
-    summary: bool = option("--summary", CONTENTS, "Print statistics of each partition instead.", bool)
-    what_if: "tuple[Target, ...]" = option(
-        "--what-if",
-        CONTENTS,
-        "With --summary: the savings of recompression with CODEC, and its speed; may be repeated.",
-        Value("CODEC[:LEVEL]", declaration.codec_target),
-        is_many=True,
-    )
-    sort: str | None = option(
-        "--sort",
-        CONTENTS,
-        "With --summary: one line for each partition, the default for more than ten, and totals; sorted by FIELD: "
-        f"{', '.join(SUMMARY_FIELDS)}.",
-        SUMMARY_FIELDS,
-        metavar="FIELD",
-    )
-    sample: int | None = option(
-        "--sample",
-        CONTENTS,
-        "With --what-if: compress about N random batches instead of all; print the error of the estimate.",
-        Number(1),
-        metavar="N",
+        "--position", CONTENTS, "Only bytes A..B of each file, for --hex.", Value("A..B", declaration.position_range)
     )
     private_keys: tuple[str, ...] = declaration.private_keys()
     topics: tuple[str, ...] = declaration.topics("a log directory or remote storage")
     remote: RemoteChoice = field(default_factory=RemoteChoice)
-    output: str | None = None
-    color: Color = "auto"
-    quiet: bool = False
-    verbose: bool = False
-
-    def with_implied(self) -> "DumpOptions":
-        """Returns the options with those that others imply."""
-        lists_offsets = self.committed_offsets or (self.decoder == "offsets" and self.form == TABLE)
-        return replace(
-            self,
-            committed_offsets=lists_offsets,
-            form=TABLE if lists_offsets and self.form == TEXT else self.form,
-            summary=self.summary or bool(self.what_if) or self.sort is not None,
-        )
 
     def check(self) -> None:
         """Raises RequestError for options that exclude each other."""
@@ -259,20 +184,11 @@ class DumpOptions:
             raise RequestError(message)
 
     def _contradictions(self) -> Iterator[str]:
-        others = self.as_hex or self.summary or self.open_transactions or self.everything
         nearest = self.last is not None or self.around is not None
-        if self.decoder is not None and self.decode_by_topic:
-            yield f"--decode auto chooses by topic: give it or --{self.decoder}-decoder"
-        if self.committed_offsets and others:
-            yield "--committed-offsets excludes --hex, --summary, --open-transactions and --all"
-        if self.open_transactions and (self.as_hex or self.summary):
-            yield "--open-transactions excludes --hex and --summary"
-        if self.as_hex and (self.summary or self.form != TEXT):
-            yield "--hex excludes --summary and all --format except text"
-        if self.summary and self.form == TABLE:
-            yield "--summary has --format text, json and html"
-        if self.transaction_state and not self.open_transactions:
-            yield "--transaction-state is for --open-transactions"
+        if self.decoder_flag is not None and self.decode is not None:
+            yield f"--decode {self.decode} chooses the decoder: give it or --{self.decoder_flag}-decoder"
+        if self.as_hex and self.form != declaration.TEXT:
+            yield "--hex excludes all --format except text"
         if nearest and (self.offsets or None not in (self.last, self.around)):
             yield "--last, --around and --offsets exclude each other"
         if nearest and ("-" in self.paths or self.fetch_response):
@@ -281,25 +197,28 @@ class DumpOptions:
             yield "--position is for --hex"
         if self.schemas is not None and not (self.needs_schemas or self.decode_by_topic):
             yield "--schemas is for --key-format avro, --value-format avro and --decode auto"
-        if self.sample and not self.what_if:
-            yield "--sample is for --what-if"
-        if not self.image and (self.as_of is not None or self.since is not None):
-            yield "--as-of and --since are for --image"
-        is_decoded = self.image or self.decode_by_topic or self.decoder == "cluster-metadata"
+        is_decoded = self.decode_by_topic or self.decoder == "cluster-metadata"
         if self.redact and (self.as_hex or (self.shows_contents and not is_decoded)):
-            yield "--redact hides decoded secrets: it needs --cluster-metadata-decoder, --decode auto or --image"
-        if self.image and declaration.given_in(self) - {"--image", "--as-of", "--since", "--redact", "--format"}:
-            yield "--image has --as-of, --since, --redact and --format only"
+            yield "--redact hides decoded secrets: it needs --cluster-metadata-decoder or --decode auto"
 
     def check_for_spark(self) -> None:
         """Raises RequestError for options that need one reader from the first record to the last."""
-        given = declaration.given_in(self) | ({"--format table"} if self.form == TABLE else set())
+        given = declaration.given_in(self) | ({"--format table"} if self.form == declaration.TABLE else set())
         names = (
             "--offsets --time --key --producer-id --limit --last --around --key-pattern --grep --grep-header "
             "--grep-any --topic --isolation "
-            "--stop-on-damage --open-transactions --committed-offsets --fetch-response --hex --summary --image"
+            "--stop-on-damage --fetch-response --hex"
         )
         declaration.refuse([*names.split(), "--format table"], given, "is for the local engine")
+
+    @property
+    def decode_by_topic(self) -> bool:
+        return self.decode == AUTO
+
+    @property
+    def decoder(self) -> str | None:
+        """One of `INTERNAL_TOPICS`, for all records."""
+        return self.decoder_flag or (None if self.decode_by_topic else self.decode)
 
     @property
     def shows_records(self) -> bool:
@@ -307,7 +226,7 @@ class DumpOptions:
 
     @property
     def shows_contents(self) -> bool:
-        return self.contents or self.committed_offsets or self.decoder is not None or self.has_content_format
+        return self.contents or self.decoder is not None or self.has_content_format
 
     @property
     def has_content_format(self) -> bool:
@@ -321,8 +240,7 @@ class DumpOptions:
     @property
     def needs_schemas(self) -> bool:
         """Whether keys or values are decoded by schemas, to be printed or for a filter."""
-        is_other = self.summary or self.as_hex or self.open_transactions or self.committed_offsets
-        is_shown = self.decoder is None and (self.filters_contents or not is_other)
+        is_shown = self.decoder is None and (self.filters_contents or not self.as_hex)
         return is_shown and "avro" in (self.key_format, self.value_format)
 
     def decoder_of_all(self) -> Any:
@@ -361,27 +279,6 @@ class DumpOptions:
             return made(name) if name is not None else by_log_directory(file) if is_used else None
 
         return choose
-
-    def parts_of(self, path: str) -> list[str]:
-        """As `expand_path`, but for a log directory only the partitions that are wanted. Raises PathError."""
-        return self.split_parts(path)[0]
-
-    def split_parts(self, path: str) -> tuple[list[str], list[str]]:
-        """Returns the wanted partitions, and those that only --all and --summary read, as a broker has moved or deleted
-        them. Raises PathError."""
-        if self.remote.topics and not self.committed_offsets:
-            from kseg.node.topics import parts_of_topics
-
-            parts, moved = parts_of_topics(path, self.remote.topics)
-        else:
-            parts, moved = live_parts(path)
-        if self.everything or self.summary:
-            wanted = {*parts, *moved}
-            return [part for part in expand_path(path) if part in wanted], []
-        if parts == [path] or not self.committed_offsets:
-            return parts, moved
-        places = ((part, parse_partition_name(os.path.basename(part))) for part in parts)
-        return [part for part, place in places if place is not None and place[0] == OFFSETS_TOPIC], []
 
 
 class Rendered(NamedTuple):

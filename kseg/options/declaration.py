@@ -23,6 +23,8 @@ INPUT, CONTENTS, RULES, CHANGES, RESOURCES, OUTPUT = (
 )  # fmt: skip
 GROUPS = (INPUT, CONTENTS, RULES, CHANGES, RESOURCES, OUTPUT)
 """The headings of the help, in its order."""
+TEXT, JSON, TABLE, HTML = "text", "json", "table", "html"
+"""Words of --format."""
 
 T = TypeVar("T")
 
@@ -55,8 +57,9 @@ class Option:
     `Value`; of a ``switch``, the option's one word, or the second of two, means True.
 
     ``default``: as on the command line, if it is not that of the field. ``is_many``: it may be repeated.
-    ``flag_value``: what a flag means instead of True, and other options without a value. ``in_python``: its name there,
-    if it is not the long one. ``read_late``: reads what a path names when the command runs.
+    ``flag_value``: what a flag means instead of True, and other options without a value. ``is_hidden``: left out of the
+    list of options, for other spellings. ``in_python``: its name there, if it is not the long one. ``read_late``: reads
+    what a path names when the command runs.
     """
 
     names: str
@@ -69,6 +72,7 @@ class Option:
     is_many: bool = False
     is_switch: bool = False
     flag_value: Any = None
+    is_hidden: bool = False
     in_python: str | None = None
     read_late: Callable[[str], Any] | None = None
 
@@ -129,7 +133,10 @@ def filled(kind: type[T], given: Mapping[str, Any], **others: Any) -> T:
         for declared in options_of(each):
             value = given.get(declared.python_name)
             if each.name not in others and value is not None:
-                others[each.name] = type(default_of(each))(value) if declared.is_many else _value(declared, value)
+                several = type(default_of(each))
+                others[each.name] = (
+                    several(_value(declared, one) for one in value) if declared.is_many else _value(declared, value)
+                )
     return kind(**others)
 
 

@@ -130,22 +130,10 @@ metaProperties = file: bytes, version: int, clusterId: text?, brokerId?: int?, n
 cleanShutdown = file: bytes, version: int?, brokerEpoch: int?
 quorumState = file: bytes, dataVersion?: int?, clusterId?: text?, leaderId?: int?, leaderEpoch?: int?, votedId?: int?,
     votedDirectoryId?: text?, appliedOffset?: int?, currentVoters?: []int?
-openTransaction = file: bytes, topic: bytes?, partition: int?, producerId: int, producerEpoch: int,
-    transactionalId: bytes?, state: text?, timeoutMs: int?, firstOffset: int?, firstTimestamp: int?, ageMs: int?,
-    batches: int, verdict: text, lastStableOffset: int, waitingOffsets: int?, waitingGroups: []groupOffset?,
-    abort: []text
-preparedTransaction = file: bytes, topic: bytes?, partition: int?, transactionalId: bytes, producerId: int,
-    producerEpoch: int?, state: text, timeoutMs: int?, startTimestamp: int?, updateTimestamp: int?, ageMs: int?,
-    markerOffset: int?
-committedOffset = group: any, topic: any, partition: int, offset: int?, leaderEpoch: int?, metadata: any,
-    commitTimestamp: int?, expireTimestamp: int?, topicId: text?, recordOffset: int, logStartOffset: int?,
-    logEndOffset: int?, lag: int?, lagRecords: int?, offsetsPartition: int?, coordinatorPartition: int?, ageMs: int?,
-    error?: text
-shareGroupOffset = group: any, topic: any, topicId: text, partition: int, startOffset: int, stateEpoch: int?,
-    recordOffset: int
-metadataImage = file: bytes, offset: int, epoch: int, snapshot: text?, metadataVersion: text?
-imageRecord = recordType: text, version: int, data: any
-imageChange = change: text, recordType: text, version: int, data: any
+"""
+"""Type and fields of the objects that `kseg dump` prints; they depend on the era of the batch."""
+
+_STATS = """
 summary = path: bytes, files: int, bytes: int, allBytes: int?, groups: []groupSize?,
     batches: int, records: int, controlRecords: int, forms: []form,
     batchSize: distribution?, recordsPerBatch: distribution?, keySize: distribution?, valueSize: distribution?,
@@ -157,9 +145,34 @@ summary = path: bytes, files: int, bytes: int, allBytes: int?, groups: []groupSi
     leastBaseTimestamp: int?, recordsWithTimestamp: int, recordsPerHour: number?, logAppendTimeBatches: int,
     producers: cardinality, batchesWithProducer: int, transactionalBatches: int, commits: int, aborts: int,
     controlBatches: int, headerOnlyBatches: int, deleteHorizonBatches: int, damagedRanges: int, damagedBytes: int,
-    damage: {{}}int, problems: {{}}int, whatIf?: whatIf, whatIfs?: []whatIf, cleaner: cleaner?
+    damage: {}int, problems: {}int, whatIf?: whatIf, whatIfs?: []whatIf, cleaner: cleaner?
 """
-"""Type and fields of the objects that `kseg dump` prints; they depend on the era of the batch."""
+
+_GROUPS = """
+committedOffset = group: any, topic: any, partition: int, offset: int?, leaderEpoch: int?, metadata: any,
+    commitTimestamp: int?, expireTimestamp: int?, topicId: text?, recordOffset: int, logStartOffset: int?,
+    logEndOffset: int?, lag: int?, lagRecords: int?, offsetsPartition: int?, coordinatorPartition: int?, ageMs: int?,
+    error?: text
+shareGroupOffset = group: any, topic: any, topicId: text, partition: int, startOffset: int, stateEpoch: int?,
+    recordOffset: int
+groupSize = group: bytes, records: int, bytes: int
+"""
+
+_TRANSACTIONS = """
+openTransaction = file: bytes, topic: bytes?, partition: int?, producerId: int, producerEpoch: int,
+    transactionalId: bytes?, state: text?, timeoutMs: int?, firstOffset: int?, firstTimestamp: int?, ageMs: int?,
+    batches: int, verdict: text, lastStableOffset: int, waitingOffsets: int?, waitingGroups: []groupOffset?,
+    abort: []text
+preparedTransaction = file: bytes, topic: bytes?, partition: int?, transactionalId: bytes, producerId: int,
+    producerEpoch: int?, state: text, timeoutMs: int?, startTimestamp: int?, updateTimestamp: int?, ageMs: int?,
+    markerOffset: int?
+"""
+
+_CLUSTER = """
+metadataImage = file: bytes, offset: int, epoch: int, snapshot: text?, metadataVersion: text?
+imageRecord = recordType: text, version: int, data: any
+imageChange = change: text, recordType: text, version: int, data: any
+"""
 
 _VERIFY = """
 finding = code: text, severity: severity, file: bytes, position: int?, length: int?, offset: int?, message: text,
@@ -242,6 +255,10 @@ symptom = name: text, severity: gravity, speaker: text, count: int, firstTime: t
 
 OBJECTS = {
     "dump": _DUMP,
+    "stats": _STATS,
+    "groups": _GROUPS,
+    "transactions": _TRANSACTIONS,
+    "cluster": _CLUSTER,
     "verify": _VERIFY,
     "recover": _RECOVER,
     "reindex": _CHANGES,

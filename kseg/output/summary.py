@@ -1,4 +1,4 @@
-"""``--summary``: statistics of each partition (or of its given files): text, a panel on a terminal, or JSON."""
+"""``kseg stats``: statistics of each partition (or of its given files): text, a panel on a terminal, or JSON."""
 
 import os
 from base64 import b64decode
@@ -52,9 +52,9 @@ class GroupSizes:
                         sizes[0] += 1
                         sizes[1] += len(key) + len(value or b"")
 
-    def largest(self) -> list[Row]:
-        """Returns the groups with most bytes, the largest first."""
-        found = sorted(self._sizes.items(), key=lambda item: (-item[1][1], item[0]))[:_MAX_GROUPS]
+    def largest(self, most: int | None = None) -> list[Row]:
+        """Returns the groups, or at most so many, those with most bytes first."""
+        found = sorted(self._sizes.items(), key=lambda item: (-item[1][1], item[0]))[:most]
         return [
             {"group": name_value(os.fsdecode(name)), "records": records, "bytes": size}
             for name, (records, size) in found
@@ -191,7 +191,7 @@ class SummaryPrinter(Printer):
         obstacle = obstacle if damaged != self._paths[-1] else ""
         found["cleaner"] = self._backlog(path, obstacle) if self._is_whole else None
         found["allBytes"] = None if self._listing is None else all_bytes(self._listing)
-        found["groups"] = None if self._groups is None else self._groups.largest()
+        found["groups"] = None if self._groups is None else self._groups.largest(_MAX_GROUPS)
         if self._as_json:
             self.sink.put_row(found)
         elif self._fleet is not None:

@@ -1,5 +1,5 @@
-"""The HTML pages: of ``kseg verify``, and of commands that print rows: ``dump --summary``, ``--image``, ``retain
---explain``, every plan.
+"""The HTML pages: of ``kseg verify``, and of commands that print rows: ``stats``, ``cluster``, ``retain --explain``,
+every plan.
 
 `FindingsPage` collects the findings, and makes the page at the end. The other commands print their JSON Lines into the
 sink of `html_report`; the page shows these rows. Also makes the tables for notebooks.
@@ -125,19 +125,19 @@ def _exact(value: Any) -> Any:
     return str(value) if isinstance(value, int) and abs(value) > _LARGEST_EXACT else value
 
 
-SUMMARY, IMAGE, RETENTION, PLAN = "summary", "image", "retention", "plan"
+STATS, CLUSTER, RETENTION, PLAN = "stats", "cluster", "retention", "plan"
 Row = dict[str, Any]
 
 
 @contextmanager
 def html_report(sink: Sink, kind: str, title: str, paths: Sequence[str]) -> Iterator[Sink]:
     """Yields a sink for the JSON Lines of a command, and writes the page of these rows to ``sink`` at the end.
-    ``kind``: SUMMARY, IMAGE, RETENTION, PLAN."""
+    ``kind``: STATS, CLUSTER, RETENTION, PLAN."""
     printed = MemorySink()
     yield printed
     printed.flush()
     rows = [json.loads(line) for line in printed.data.splitlines() if line]
-    make = {SUMMARY: _summary, IMAGE: _image, RETENTION: _retention, PLAN: _plan}[kind]
+    make = {STATS: _stats, CLUSTER: _cluster, RETENTION: _retention, PLAN: _plan}[kind]
     names, data = [on_one_line(path) for path in paths], {"kind": kind, "rows": rows}
     verdict, tone, cards = make(rows)
     sink.write(page_bytes(Page(title, verdict, tone, names, cards, [], data)))
@@ -147,7 +147,7 @@ def html_report(sink: Sink, kind: str, title: str, paths: Sequence[str]) -> Iter
 Made = tuple[str, str, list[Card]]
 
 
-def _summary(rows: list[Row]) -> Made:
+def _stats(rows: list[Row]) -> Made:
     found = [row for row in rows if row["type"] == "summary"]
     damaged = sum(row["damagedBytes"] for row in found)
     broken = sum(sum(row["problems"].values()) for row in found)
@@ -170,7 +170,7 @@ def _summary(rows: list[Row]) -> Made:
     return f"{verdict}.", "error" if damaged or broken else "good", cards
 
 
-def _image(rows: list[Row]) -> Made:
+def _cluster(rows: list[Row]) -> Made:
     heads = [row for row in rows if row["type"] == "metadataImage"]
     ends = [on_one_line(row["message"]) for row in rows if row["type"] == "imageEnd"]
     changes = Counter(row["change"] for row in rows if row["type"] == "imageChange")

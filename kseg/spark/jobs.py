@@ -26,7 +26,7 @@ from kseg.conversion import partition
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import convert_segments, convert_some
 from kseg.dump.options import DumpOptions, Rendered, Renderer
-from kseg.dump.run import Dump, shrank
+from kseg.dump.run import Dump
 from kseg.errors import DamageError, KsegError, PathError, UnsupportedError
 from kseg.formats.suffixes import LOG
 from kseg.limits import MAX_BATCH_BYTES
@@ -43,6 +43,7 @@ from kseg.stores.windows import Buffers
 from kseg.verification.directory_tree import CheckedPartition, Task, judge_task
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
+from kseg.views.walk import shrank
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -269,7 +269,7 @@ def judge_partition(
 class Census(Rule):
     """Facts about a whole partition while it is checked: sizes, formats, codecs, times, and the backlog of the cleaner.
 
-    `as_object` returns them for JSON, with those fields of ``dump --summary`` that verification knows.
+    `as_object` returns them for JSON, with those fields of ``kseg stats`` that verification knows.
     """
 
     def __init__(self, partition: PartitionCheck) -> None:

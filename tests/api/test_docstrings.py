@@ -32,6 +32,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(TESTDATA / "compaction/4.3.1/before/c-tomb-short-0", tmp_path / "compacted-0")
     for partition in (TESTDATA / "kafka-4.3.1/committed").glob("*-[0-9]"):
         shutil.copytree(partition, tmp_path / "kafka-logs" / partition.name)
+    shutil.copytree(
+        TESTDATA / "kafka-4.3.1/internal/__cluster_metadata-0", tmp_path / "controller/__cluster_metadata-0"
+    )
     (tmp_path / "cut-0").mkdir()
     (tmp_path / "cut-0" / f"{0:020}.log").write_bytes((whole / f"{0:020}.log").read_bytes()[:629])
     monkeypatch.chdir(tmp_path)

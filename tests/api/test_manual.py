@@ -49,6 +49,8 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (tmp_path / "disk.img").write_bytes((tmp_path / "orders-0" / f"{0:020}.log").read_bytes())
     shutil.copytree(TESTDATA / "compaction/4.3.1/before/c-tomb-short-0", tmp_path / "compacted-0")
     shutil.copytree(TESTDATA / "log-directories/4.3.1/logs", tmp_path / "archive/kafka-logs")
+    metadata = "__cluster_metadata-0"
+    shutil.copytree(TESTDATA / "kafka-4.3.1/internal" / metadata, tmp_path / "controller" / metadata)
     for partition in COMMITTED.glob("*-[0-9]"):
         shutil.copytree(partition, tmp_path / "archive/kafka-logs" / partition.name)
     with kseg.writer(tmp_path / "archive/kafka-logs/_schemas-0") as schemas:

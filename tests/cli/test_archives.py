@@ -249,7 +249,7 @@ def test_a_dump_of_an_archive_replaces_an_older_one(tmp_path: Path, kseg: Kseg) 
 def test_time_and_offsets_are_sought_by_the_indexes_in_an_archive(tmp_path: Path, kseg: Kseg) -> None:
     path = tmp_path / "backup.tar.gz"
     path.write_bytes(gzip.compress(tar_bytes(members(LOGS, ""))))
-    for flags in (("--offsets", "118..120"), ("--isolation", "read_committed"), ("--all",), ("--summary",)):
+    for flags in (("--offsets", "118..120"), ("--isolation", "read_committed"), ("--all",)):
         plain, found = kseg(*FLAGS, *flags, LOGS / "dplain-0"), kseg(*FLAGS, *flags, path / "dplain-0")
         assert (rows(found, "path"), found.status) == (rows(plain, "path"), plain.status)
         assert found.objects

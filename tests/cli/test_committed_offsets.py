@@ -1,7 +1,8 @@
-"""``kseg dump --committed-offsets``: what a broker says that groups have committed, from its files alone."""
+"""``kseg groups``, ``kseg transactions``: what a broker says that groups have committed, from its files alone."""
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +22,19 @@ def logs(tmp_path: Path) -> Path:
 
 
 def test_verify_and_dump_name_it(logs: Path, kseg: Kseg) -> None:
-    for words in (["verify", "--format", "json"], ["dump", "--open-transactions", "--format", "json"]):
+    for words in (["verify", "--format", "json"], ["transactions", "--format", "json"]):
         for path in (logs, logs / "txn-0"):
             facts = [row.get("details", row) for row in kseg(*words, path).objects]
             named = {row["producerId"]: row["transactionalId"] for row in facts if "transactionalId" in row}
             assert named == {5: "tx-txn-2", 1015: "hang-a"}
     assert "its transactional id is tx-txn-2" in kseg("verify", "--severity", "info", logs).out.decode()
-    assert " transactionalId: tx-txn-2 " in kseg("dump", "--open-transactions", logs).out.decode()
+    assert " transactionalId: tx-txn-2 " in kseg("transactions", logs).out.decode()
 
 
 def test_the_state_is_told_from_elsewhere_too(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    ask = ("dump", "--open-transactions", "--format", "json")
+    ask = ("transactions", "--format", "json")
     beside = {row["producerId"]: row for row in kseg(*ask, logs).objects}
     (logs / "__transaction_state-0").rename(other / "__transaction_state-0")
     alone = {row["producerId"]: row for row in kseg(*ask, logs).objects}
@@ -78,10 +79,10 @@ def test_verify_joins_open_transactions_with_their_coordinator(watched: Path, ks
 
 
 def test_groups_wait_behind_the_last_stable_offset(watched: Path, kseg: Kseg) -> None:
-    rows = kseg("dump", "--open-transactions", "--format", "json", watched / "orders-0").objects
+    rows = kseg("transactions", "--format", "json", watched / "orders-0").objects
     groups = {each["group"]: each["offset"] for each in rows[0]["waitingGroups"]}
     assert groups.items() >= {"billing": 10, "audit": 14, "ahead": 99}.items()
-    text = kseg("dump", "--open-transactions", watched / "orders-0").lines
+    text = kseg("transactions", watched / "orders-0").lines
     assert any(line.endswith(f" waitingGroups: {len(groups)}") for line in text)
     assert "waiting: ahead at 99, 60 offsets before it" in text
     details = [
@@ -101,7 +102,7 @@ LOG = OFFSETS / "00000000000000000000.log"
 
 
 def committed(kseg: Kseg, *arguments: object, status: int = 0) -> list[dict[str, Any]]:
-    done = kseg("dump", "--committed-offsets", "--format", "json", *arguments).expect(status)
+    done = kseg("groups", "--format", "json", *arguments).expect(status)
     return done.of_type("committedOffset")
 
 
@@ -120,28 +121,31 @@ def test_the_offsets_are_those_that_the_broker_knows(kseg: Kseg) -> None:
 
 
 def test_a_table_of_offsets_is_this_one(kseg: Kseg) -> None:
-    expected = kseg("dump", "--committed-offsets", COMMITTED).out
-    assert kseg("dump", "--committed-offsets", "--format", "table", COMMITTED).out == expected
-    assert kseg("dump", "--offsets-decoder", "--format", "table", COMMITTED).out == expected
+    expected = kseg("groups", COMMITTED).out
+    assert kseg("groups", "--format", "table", COMMITTED).out == expected
     partitions = sorted(COMMITTED.glob("__consumer_offsets-*"), reverse=True)
-    assert kseg("dump", "--offsets-decoder", "--format", "table", *partitions).out == expected
-    batches = [path for path in sorted(COMMITTED.iterdir()) if path.name not in ("truth", "README.md", *OFFSETS_NAMES)]
-    auto = kseg("dump", "--decode", "auto", "--format", "table", COMMITTED).out
-    assert auto == kseg("dump", "--format", "table", *batches).out + b"\n" + expected
+    assert kseg("groups", *partitions).out == expected
 
 
-OFFSETS_NAMES = ("__consumer_offsets-0", "__consumer_offsets-1")
+def test_groups_by_the_size_of_their_records(kseg: Kseg) -> None:
+    """As in the statistics of each partition; all partitions together."""
+    rows = kseg("groups", "--by-size", "--format", "json", COMMITTED).expect(0).objects
+    sums = Counter[str]()
+    for summary in kseg("stats", "--format", "json", *COMMITTED.glob("__consumer_offsets-*")).objects:
+        sums.update({row["group"]: row["bytes"] for row in summary["groups"]})
+    assert [(row["group"], row["bytes"]) for row in rows] == sorted(sums.items(), key=lambda row: (-row[1], row[0]))
+    assert kseg("groups", "--by-size", COMMITTED).lines[1].split()[0] == rows[0]["group"]
 
 
 def test_a_lag_takes_the_partition(kseg: Kseg, tmp_path: Path) -> None:
     """Of another log directory, too: a broker may have several."""
     first, second = tmp_path / "first", tmp_path / "second"
-    for name in OFFSETS_NAMES:
+    for name in ("__consumer_offsets-0", "__consumer_offsets-1"):
         shutil.copytree(COMMITTED / name, first / name)
     unknown = committed(kseg, first)
     assert short(unknown, *FIELDS[:-1]) == [{name: offset[name] for name in FIELDS[:-1]} for offset in TRUTH]
     assert {(offset["logEndOffset"], offset["lag"]) for offset in unknown} == {(None, None)}
-    assert kseg("dump", "--committed-offsets", first).lines[1].split()[3:5] == ["99", "-"]
+    assert kseg("groups", first).lines[1].split()[3:5] == ["99", "-"]
     for name in ("orders-0", "orders-1", "empty-0", "again-0"):
         shutil.copytree(COMMITTED / name, second / name)
     shutil.copytree(COMMITTED / "orders-1", second / f"orders-0.{'0' * 32}-delete")
@@ -179,7 +183,7 @@ def test_ages_count_to_the_newest_record_or_to_a_time(kseg: Kseg) -> None:
     later = max(stamps) + 86_400_000
     shown = committed(kseg, "--now", later, COMMITTED)
     assert [offset["ageMs"] for offset in shown] == [later - stamp for stamp in stamps]
-    assert " 1 d 0 h " in kseg("dump", "--committed-offsets", "--now", later, COMMITTED).lines[1]
+    assert " 1 d 0 h " in kseg("groups", "--now", later, COMMITTED).lines[1]
 
 
 def test_damage_is_told(kseg: Kseg, tmp_path: Path) -> None:
@@ -187,11 +191,11 @@ def test_damage_is_told(kseg: Kseg, tmp_path: Path) -> None:
     folder = tmp_path / OFFSETS.name
     folder.mkdir()
     (folder / LOG.name).write_bytes(data[:1300] + bytes([data[1300] ^ 1]) + data[1301:] + b"nonsense")
-    done = kseg("dump", "--committed-offsets", folder).expect(1)
+    done = kseg("groups", folder).expect(1)
     assert done.lines[-1] == (
         "damage: 1 ranges, 8 bytes; batches with problems: 1; commits in them are not known"
     )  # fmt: skip
-    assert "batches with problems: 1" in kseg("dump", "--committed-offsets", "--format", "json", folder).err
+    assert "batches with problems: 1" in kseg("groups", "--format", "json", folder).err
 
 
 @pytest.mark.sampled(5)
@@ -202,7 +206,7 @@ def test_a_cut_log_says_what_it_still_knows(size: int, kseg: Kseg, tmp_path: Pat
     folder.mkdir()
     (folder / LOG.name).write_bytes(LOG.read_bytes()[:size])
     batches = kseg("dump", "--format", "json", folder).of_type("batch")
-    done = kseg("dump", "--committed-offsets", "--format", "json", folder)
+    done = kseg("groups", "--format", "json", folder)
     last = max((batch["lastOffset"] for batch in batches), default=-1)
     expected = committed(kseg, "--offsets", f"..{last}", OFFSETS) if batches else []
     assert short(done.objects, *FIELDS[:-1]) == short(expected, *FIELDS[:-1])
@@ -217,20 +221,19 @@ def test_a_copy_of_a_partition_adds_nothing(kseg: Kseg, tmp_path: Path) -> None:
 
 def test_a_log_directory_without_offsets(kseg: Kseg, tmp_path: Path) -> None:
     shutil.copytree(COMMITTED / "orders-0", tmp_path / "logs/orders-0")
-    done = kseg("dump", "--committed-offsets", tmp_path / "logs")
+    done = kseg("groups", tmp_path / "logs")
     assert (done.status, done.err) == (3, "kseg: no PATH holds a partition of __consumer_offsets\n")
-    assert kseg("dump", "--committed-offsets", tmp_path / "none").status == 3
+    assert kseg("groups", tmp_path / "none").status == 3
 
 
 def test_leftovers_of_the_cleaner_set_nothing(kseg: Kseg, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(OFFSETS, tmp_path / OFFSETS.name))
     shutil.copy(LOG, folder / f"{LOG.name}.deleted")
     (folder / f"{LOG.name}.swap").write_bytes(LOG.read_bytes()[:500])
-    expected = kseg("dump", "--committed-offsets", folder).out
-    assert kseg("dump", "--decode", "auto", "--format", "table", folder).out == expected
-    done = kseg("dump", "--decode", "auto", "--format", "table", "--all", folder)
-    assert done.out.endswith(b"\n\n" + expected)
-    assert f"{LOG.name}.deleted" in done.out.decode()
+    expected = kseg("groups", folder).out
+    (folder / f"{LOG.name}.deleted").unlink()
+    (folder / f"{LOG.name}.swap").unlink()
+    assert kseg("groups", folder).out == expected
 
 
 def test_standard_input_has_no_log_directory(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from kseg.node.group_lags import coordinator_partition
 
 COMMITTED = TESTDATA / "kafka-4.3.1" / "committed"
 SHARED = TESTDATA / "kafka-4.3.1" / "internal"
-LIST = ("dump", "--committed-offsets", "--format", "json")
+LIST = ("groups", "--format", "json")
 
 
 def test_brokers_write_where_the_coordinator_reads(kseg: Kseg) -> None:
@@ -46,4 +46,4 @@ def test_share_groups_have_a_row_for_each_partition(kseg: Kseg) -> None:
             wanted[key["groupId"], key["topicId"], key["partition"]] = start
     assert wanted
     assert {(row["group"], row["topicId"], row["partition"]): row["startOffset"] for row in rows} == wanted
-    assert "share group" in kseg("dump", "--committed-offsets", SHARED).out.decode()
+    assert "share group" in kseg("groups", SHARED).out.decode()

@@ -13,7 +13,7 @@ from click.shell_completion import ShellComplete
 
 from cli.command import TESTDATA, Kseg
 from kseg import __version__
-from kseg.cli.main import COMMANDS, main
+from kseg.cli.main import COMMANDS, MOVED, main
 from kseg.cli.options import EXAMPLES
 from kseg.kernel import description
 from kseg.kernel.scan import checksums
@@ -118,12 +118,19 @@ def test_what_is_mistyped_has_a_suggestion(kseg: Kseg, words: tuple[str, ...], s
 
 
 @pytest.mark.parametrize(
+    ("command", "option", "new"), [(name, *each) for name, moved in MOVED.items() for each in moved.items()]
+)
+def test_an_option_that_has_become_a_command_names_it(kseg: Kseg, command: str, option: str, new: str) -> None:
+    kseg(command, option, LOGS).expect(2, f"{option} is a command now: kseg {new}\n", out=b"")
+
+
+@pytest.mark.parametrize(
     ("words", "incomplete", "expected"),
     [
         (["verify", "--explain"], "gap-", {"gap-compacted", "gap-truncated"}),
         (["verify", "--ignore"], "crc", {"crc-mismatch"}),
         (["convert", "--codec"], "z", {"zstd"}),
-        (["dump", "--what-if"], "", {"gzip", "lz4", "none", "snappy", "zstd"}),
+        (["stats", "--what-if"], "", {"gzip", "lz4", "none", "snappy", "zstd"}),
         (["dump", str(LOGS), "--topic"], "f", {"few"}),
         (["compact", str(LOGS), "--topic"], "f", {"few"}),
         ([], "ver", {"verify"}),

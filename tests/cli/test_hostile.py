@@ -308,7 +308,7 @@ IN_PARTITION = (
 def test_no_command_waits_for_a_fifo(name: str, logs: Path, kseg: Kseg) -> None:
     (logs / name).unlink(missing_ok=True)
     os.mkfifo(logs / name)
-    reading = (("dump", "--all"), ("dump", "--open-transactions"), ("dump", "--summary"), ("verify", "--level", "deep"))
+    reading = (("dump", "--all"), ("transactions",), ("stats",), ("verify", "--level", "deep"))
     for arguments in (*reading, ("convert", "--to", "jsonl"), *CHANGING):
         for path in (logs, logs / "dplain-0"):
             for more in ((), ("-n",)) if arguments in CHANGING and arguments[:1] != ("undo",) else ((),):

@@ -1,4 +1,4 @@
-"""``kseg dump --image``: the cluster that a metadata log makes, for people and as JSON Lines."""
+"""``kseg cluster``: the cluster that a metadata log makes, for people and as JSON Lines."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ def bag(rows: list[dict[str, Any]]) -> Counter[str]:
 
 
 def test_json_has_a_head_and_the_records_of_a_snapshot(kseg: Kseg) -> None:
-    head, *records = kseg("dump", "--image", "--format", "json", ALL_TYPES).objects
+    head, *records = kseg("cluster", "--format", "json", ALL_TYPES).objects
     assert head == {
         "type": "metadataImage", "file": str(ALL_TYPES), "offset": 263, "epoch": 3,
         "snapshot": "00000000000000000201-0000000003.checkpoint", "metadataVersion": head["metadataVersion"],
@@ -30,7 +30,7 @@ def test_json_has_a_head_and_the_records_of_a_snapshot(kseg: Kseg) -> None:
 
 def test_since_gives_what_differs(kseg: Kseg) -> None:
     def records(*words: object) -> list[dict[str, Any]]:
-        return kseg("dump", "--image", "--format", "json", *words, ALL_TYPES / "__cluster_metadata-0").objects[1:]
+        return kseg("cluster", "--format", "json", *words, ALL_TYPES / "__cluster_metadata-0").objects[1:]
 
     old, new, changes = records("--as-of", 150), records("--as-of", 230), records("--as-of", 230, "--since", 150)
     by_kind = {kind: bag([row for row in changes if row["change"] == kind]) for kind in ("added", "removed")}
@@ -40,7 +40,7 @@ def test_since_gives_what_differs(kseg: Kseg) -> None:
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_secrets_can_be_hidden(form: str, kseg: Kseg) -> None:
-    whole = kseg("dump", "--image", "--format", "json", INTERNAL).objects
+    whole = kseg("cluster", "--format", "json", INTERNAL).objects
     secrets = [
         row["data"][name]
         for row in whole
@@ -48,5 +48,5 @@ def test_secrets_can_be_hidden(form: str, kseg: Kseg) -> None:
         for name in ("salt", "storedKey", "serverKey")
     ]
     assert secrets
-    shown = kseg("dump", "--image", "--redact", "--format", form, INTERNAL).out.decode()
+    shown = kseg("cluster", "--redact", "--format", form, INTERNAL).out.decode()
     assert not any(secret in shown for secret in secrets)

@@ -90,7 +90,7 @@ def test_the_advice_goes_by_the_part_in_the_quorum(
 @pytest.mark.parametrize("type_id", [KRAFT_VERSION, KRAFT_VOTERS])
 def test_control_records_that_cannot_be_read_tell_nothing(type_id: int, logs: Path, kseg: Kseg) -> None:
     log = logs / "__cluster_metadata-0" / LOG
-    end = kseg("dump", "--image", "--format", "json", logs).objects[0]["offset"]
+    end = kseg("cluster", "--format", "json", logs).objects[0]["offset"]
     damage(logs)
     log.write_bytes(log.read_bytes() + build_batch(end, 1, 0, [(struct.pack(">hh", 0, type_id), b"")], True))
     rows = kseg("verify", "--format", "json", logs).objects
@@ -114,7 +114,7 @@ def test_one_of_several_voters_fetches_the_rest(logs: Path, kseg: Kseg) -> None:
 
 
 def test_a_snapshot_replaces_the_log_and_can_be_undone(logs: Path, kseg: Kseg) -> None:
-    whole = kseg("dump", "--image", "--format", "json", logs).objects
+    whole = kseg("cluster", "--format", "json", logs).objects
     damage(logs)
     before = tree(logs)
     assert kseg("quorum", "--rewrite", "--dry-run", logs).status == 1
@@ -124,7 +124,7 @@ def test_a_snapshot_replaces_the_log_and_can_be_undone(logs: Path, kseg: Kseg) -
         "00000000000000001221-0000000002.checkpoint", "00000000000000001221.log", "partition.metadata", "quorum-state",
     }  # fmt: skip
     assert kseg("verify", logs / "__cluster_metadata-0").status == 0
-    found = kseg("dump", "--image", "--format", "json", logs).objects
+    found = kseg("cluster", "--format", "json", logs).objects
     assert found[1:] == whole[1:]  # of the damaged batch, the last one, nothing comes into an image
     kseg("undo", logs)
     assert tree(logs) == before
@@ -156,16 +156,16 @@ def test_a_new_quorum_is_a_log_directory(logs: Path, kseg: Kseg, tmp_path: Path)
     ]  # fmt: skip
     (voters,) = (each["voters"] for each in control if each["type"] == "KRAFT_VOTERS")
     assert [(voter["voterId"], voter["voterDirectoryId"]) for voter in voters] == [(9, properties["directory.id"])]
-    old, image = (kseg("dump", "--image", "--format", "json", path).objects for path in (logs, new))
+    old, image = (kseg("cluster", "--format", "json", path).objects for path in (logs, new))
     assert image[1:] == [row for row in old[1:] if row["recordType"] != "REGISTER_CONTROLLER_RECORD"]
     assert kseg("verify", new).status == 0
     assert "is not empty" in kseg(*words, logs).err
 
 
 def test_the_image_can_end_before_a_mistake(logs: Path, kseg: Kseg) -> None:
-    wanted = kseg("dump", "--image", "--format", "json", "--as-of", BORDER, logs).objects
+    wanted = kseg("cluster", "--format", "json", "--as-of", BORDER, logs).objects
     kseg("quorum", "--rewrite", "--as-of", BORDER, logs)
-    found = kseg("dump", "--image", "--format", "json", logs).objects
+    found = kseg("cluster", "--format", "json", logs).objects
     assert {json.dumps(row) for row in found[1:]} == {json.dumps(row) for row in wanted[1:]}
 
 
@@ -266,13 +266,13 @@ def test_a_new_quorum_says_what_is_wrong_and_what_to_set(
 @pytest.mark.parametrize("damaged", [LOG, f"{END:020}-0000000001.checkpoint"])
 def test_damage_of_what_other_files_have_loses_nothing(damaged: str, logs: Path, kseg: Kseg) -> None:
     metadata = logs / "__cluster_metadata-0"
-    whole = kseg("dump", "--image", "--format", "json", logs).objects
+    whole = kseg("cluster", "--format", "json", logs).objects
     kseg("quorum", "--rewrite", "--output", logs.parent / "new", logs).expect(0)
     (made,) = (logs.parent / "new" / "__cluster_metadata-0").glob("*.checkpoint")
     shutil.copy(made, metadata / f"{END:020}-0000000001.checkpoint")
     flip(metadata / damaged, bits=0x41)
     assert "left out" not in kseg("quorum", "--rewrite", logs).expect(0).err
-    assert kseg("dump", "--image", "--format", "json", logs).objects[1:] == whole[1:]
+    assert kseg("cluster", "--format", "json", logs).objects[1:] == whole[1:]
 
 
 def test_a_broker_that_runs_on_the_copy_is_refused(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_a_broker_that_runs_on_the_copy_is_refused(logs: Path, kseg: Kseg, tmp_p
 
 
 def test_a_controller_needs_an_id_that_no_broker_has(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
-    broker = next(row for row in kseg("dump", "--image", "--format", "json", logs).objects if "BROKER" in str(row))
+    broker = next(row for row in kseg("cluster", "--format", "json", logs).objects if "BROKER" in str(row))
     other = FramedRecord(0, 4, broker["data"] | {"brokerId": 7})
     append(logs, build_batch(END, 1, 1, [(None, framed(other, CLUSTER_METADATA))]))
     words = ("quorum", "--listener", "C://h:1", "--output", tmp_path / "new", logs, "--new")

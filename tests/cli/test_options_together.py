@@ -21,7 +21,8 @@ SEED = os.environ.get("KSEG_OPTIONS_SEED", "1")
 USAGES = 3
 """How many commands are drawn until one is no wrong usage."""
 RUNS = int(os.environ.get("KSEG_OPTIONS_RUNS", "40"))
-COMMANDS = "recover recover restore reindex compact retain convert dump verify".split()
+READING = "dump stats groups transactions cluster verify".split()
+COMMANDS = [*"recover recover restore reindex compact retain convert".split(), *READING]
 PARTITIONS = [
     *sorted(path for path in TESTDATA.glob("damaged/*/*-[0-9]") if not path.parent.name.startswith("0.7")),
     *sorted(TESTDATA.glob("kafka-4.3.1/clients/*-0")),
@@ -135,7 +136,7 @@ def check(words: list[str], done: Outcome, is_changed: bool, has_output: bool) -
     if done.status == 2:
         assert not is_changed
         assert not has_output
-    only_reads = words[0] in ("dump", "verify") or {"--dry-run", "--check", "--explain"} & {*words}
+    only_reads = words[0] in READING or {"--dry-run", "--check", "--explain"} & {*words}
     if only_reads or any(word.startswith("--output=") for word in words):
         assert not is_changed
     if "--format=json" in words and done.status < 2:

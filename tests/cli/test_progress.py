@@ -37,7 +37,7 @@ def on_terminal(arguments: list[str], interrupt: bool = False) -> tuple[bytes, i
 
 
 def test_progress_is_drawn_and_erased() -> None:
-    written, status = on_terminal(["dump", "--summary", str(TRANSACTIONS)])
+    written, status = on_terminal(["stats", str(TRANSACTIONS)])
     assert status == 0
     assert b"100%" in written
     assert written.endswith(b"\r\x1b[2K")
@@ -54,13 +54,13 @@ def test_a_recovery_of_a_log_directory_shows_progress(mode: str, tmp_path: Path)
 
 
 def test_quiet_silences_progress() -> None:
-    assert on_terminal(["dump", "--quiet", "--summary", str(TRANSACTIONS)]) == (b"", 0)
+    assert on_terminal(["stats", "--quiet", str(TRANSACTIONS)]) == (b"", 0)
 
 
 def test_an_interrupt_leaves_no_progress_behind(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(SEGMENT.read_bytes() * 4000)
-    written, status = on_terminal(["dump", "--summary", str(path)], interrupt=True)
+    written, status = on_terminal(["stats", str(path)], interrupt=True)
     assert status == 130
     assert written.rindex(b"\r\x1b[2K") > written.rindex(b"%")
     assert written.rstrip().endswith(b"interrupted")

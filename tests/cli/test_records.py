@@ -220,7 +220,7 @@ def test_totals_do_not_repeat_the_claim_of_a_header(kseg: Kseg, tmp_path: Path, 
     totals = json.loads(kseg("verify", "--level", level, "--format", "json", directory).out.splitlines()[-1])
     fits = (len(RECORDS[0]) + 4) // 7
     assert totals["records"] == (1 if level == "deep" else fits)
-    assert json.loads(kseg("dump", "--summary", "--format", "json", directory).out)["records"] == 1
+    assert json.loads(kseg("stats", "--format", "json", directory).out)["records"] == 1
 
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"

@@ -11,13 +11,13 @@ COMMITTED = TESTDATA / "kafka-4.3.1" / "committed"
 def test_all_files_of_a_directory_count_and_sort(tmp_path: Path, kseg: Kseg) -> None:
     logs = Path(shutil.copytree(COMMITTED, tmp_path / "logs", ignore=shutil.ignore_patterns("truth", "README.md")))
     (logs / "empty-0" / "00000000000000000009.log.deleted").write_bytes(bytes(1 << 20))
-    for words in (["dump", "--summary"], ["verify"]):
+    for words in (["stats"], ["verify"]):
         done = kseg(*words, "--sort", "size", "--format", "json", logs)
         rows = [row for row in done.objects if row["type"] in ("partition", "summary") and "path" in row]
         sizes = {Path(row["path"]).name: row["allBytes"] for row in rows}
         for path in logs.iterdir():
             assert sizes[path.name] == sum(file.stat().st_size for file in path.rglob("*"))
-    assert "all files of the directory" in kseg("dump", "--summary", logs / "empty-0").out.decode()
+    assert "all files of the directory" in kseg("stats", logs / "empty-0").out.decode()
 
 
 def test_the_groups_that_fill_the_offsets_topic_are_named(kseg: Kseg) -> None:
@@ -29,11 +29,11 @@ def test_the_groups_that_fill_the_offsets_topic_are_named(kseg: Kseg) -> None:
             sizes = wanted.setdefault(data.get("group", data.get("groupId")), [0, 0])
             sizes[0] += 1
             sizes[1] += row["keySize"] + max(row["valueSize"] or 0, 0)
-    (summary,) = kseg("dump", "--summary", "--format", "json", path).of_type("summary")
+    (summary,) = kseg("stats", "--format", "json", path).of_type("summary")
     assert {row["group"]: [row["records"], row["bytes"]] for row in summary["groups"]} == wanted
     assert summary["groups"] == sorted(summary["groups"], key=lambda row: (-row["bytes"], row["group"]))
     largest = summary["groups"][0]["group"]
-    assert f"of group {largest}" in kseg("dump", "--summary", path).out.decode()
+    assert f"of group {largest}" in kseg("stats", path).out.decode()
 
 
 def test_a_checkpoint_of_kafka_streams_is_read(tmp_path: Path, kseg: Kseg) -> None:

@@ -243,8 +243,8 @@ def test_a_terminal_is_given_no_control_characters(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["dump"], ["dump", "--all"], ["dump", "--summary"], ["dump", "--hex"], ["dump", "--format", "table"],
-        ["dump", "--open-transactions"], ["dump", "--format", "json"], ["dump", "-v", "--offsets", "7"],
+        ["dump"], ["dump", "--all"], ["stats"], ["dump", "--hex"], ["dump", "--format", "table"],
+        ["transactions"], ["dump", "--format", "json"], ["dump", "-v", "--offsets", "7"],
     ],
     ids=" ".join,
 )  # fmt: skip

@@ -41,7 +41,7 @@ class Cluster:
 
     def image(self) -> dict[str, list[dict[str, Any]]]:
         """The records of the new image by type."""
-        _, *rows = self.kseg("dump", "--image", "--format", "json", self.out).objects
+        _, *rows = self.kseg("cluster", "--format", "json", self.out).objects
         found: dict[str, list[dict[str, Any]]] = {}
         for row in rows:
             found.setdefault(row["recordType"], []).append(row["data"])
@@ -153,7 +153,7 @@ def test_no_producer_id_is_assigned_twice(cluster: Cluster) -> None:
 
 def test_producer_ids_of_batches_and_transactions_count(kseg: Kseg, tmp_path: Path) -> None:
     logs = Path(shutil.copytree(TESTDATA / "kafka-4.4.0" / "internal", tmp_path / "logs"))
-    before = kseg("dump", "--image", "--format", "json", logs).objects
+    before = kseg("cluster", "--format", "json", logs).objects
     known = {row["data"]["nextProducerId"] for row in before if row.get("recordType") == "PRODUCER_IDS_RECORD"}
     (logs / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=1\n")
     cluster = Cluster(tmp_path, kseg)
@@ -297,7 +297,7 @@ def test_topics_that_a_copy_of_the_log_lacks_are_added(kseg: Kseg, tmp_path: Pat
     kseg(*words, tmp_path / "with", "--topics-from", logs, logs).expect(1)
 
     def topics(path: Path) -> dict[str, str]:
-        rows = kseg("dump", "--image", "--format", "json", path).objects
+        rows = kseg("cluster", "--format", "json", path).objects
         return {row["data"]["name"]: row["data"]["topicId"] for row in rows if row.get("recordType") == "TOPIC_RECORD"}
 
     whole = topics(logs)
@@ -310,7 +310,7 @@ def test_topics_that_a_damaged_log_has_lost_are_added_to_its_snapshot(kseg: Kseg
     ids = {name: (logs / name / "partition.metadata").read_text()[-22:] for name in ("few-0", "cmptx-1")}
     words = ("quorum", "--rewrite", "--as-of", 20, "--topics-from", logs, logs)
     kseg(*words).expect(1, "the settings of 2 topics are lost")
-    rows = kseg("dump", "--image", "--format", "json", logs).objects
+    rows = kseg("cluster", "--format", "json", logs).objects
     topics = {row["data"]["name"]: row["data"]["topicId"] for row in rows if row.get("recordType") == "TOPIC_RECORD"}
     assert (topics["few"], topics["cmptx"]) == (ids["few-0"], ids["cmptx-1"])
     kseg("verify", logs / "__cluster_metadata-0").expect(0)
@@ -338,6 +338,6 @@ def test_offset_and_epoch_are_above_those_of_a_copy_that_is_left(cluster: Cluste
     (logs / "__cluster_metadata-0").mkdir()
     (logs / "__cluster_metadata-0" / f"{5 << 40:020}-0000000007.checkpoint").touch()
     assert "give it as PATH" in cluster.run().err
-    head = json.loads(cluster.kseg("dump", "--image", "--format", "json", cluster.out).out.splitlines()[0])
+    head = json.loads(cluster.kseg("cluster", "--format", "json", cluster.out).out.splitlines()[0])
     assert head["offset"] > 5 << 40
     assert head["epoch"] > 7

@@ -45,7 +45,7 @@ def test_a_dump_of_a_busy_http_server_has_the_rows_of_the_file(kseg: Kseg, monke
 
 
 PARTITION = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
-READING = (["dump"], ["dump", "--summary"], ["verify"], ["verify", "--format", "json"])
+READING = (["dump"], ["stats"], ["verify"], ["verify", "--format", "json"])
 CHANGING = (["recover"], ["reindex"], ["compact"], ["retain"], ["undo"])
 
 

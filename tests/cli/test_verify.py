@@ -15,7 +15,7 @@ from cli.command import TESTDATA, Kseg, spawned
 from kseg.cli.main import run
 from kseg.findings.table import KINDS
 
-# Many partitions: one line each from ``kseg verify`` and ``kseg dump --summary``.
+# Many partitions: one line each from ``kseg verify`` and ``kseg stats``.
 
 ROUNDS = TESTDATA / "log-directories/4.3.1-rounds/clean"
 TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
@@ -45,7 +45,7 @@ def test_verify_and_summaries_count_the_same(kseg: Kseg, few: Path, level: str, 
     rows = kseg("verify", "--level", level, "--jobs", jobs, "--sort", "name", "--format", "json", few).objects
     found = [row for row in rows if row["type"] == "partition"]
     assert rows[-1]["type"] == "summary"
-    summaries = kseg("dump", "--summary", "--format", "json", few).objects
+    summaries = kseg("stats", "--format", "json", few).objects
     assert [row["path"] for row in found] == [row["path"] for row in summaries]
     assert any(summary["controlRecords"] for summary in summaries)
     for row, summary in zip(found, summaries, strict=True):
@@ -88,7 +88,7 @@ def test_batches_with_a_wrong_checksum_are_damaged_bytes(kseg: Kseg, few: Path) 
     first.write_bytes(data)
     rows = [
         {row["path"]: row["damagedBytes"] for row in kseg(*command, "--format", "json", few).objects if "forms" in row}
-        for command in (("verify", "--level", "full", "--sort", "name"), ("dump", "--summary"))
+        for command in (("verify", "--level", "full", "--sort", "name"), ("stats",))
     ]
     sizes = [row["size"] for row in kseg("dump", "--format", "json", first).objects if row.get("isValid") is False]
     assert rows[0] == rows[1]
@@ -101,7 +101,7 @@ def test_damage_before_the_last_segment_makes_a_partition_uncleanable(kseg: Kseg
     data[8:12] = bytes(4)
     first.write_bytes(data)
     states = []
-    for command in (("verify", "--sort", "name"), ("dump", "--summary")):
+    for command in (("verify", "--sort", "name"), ("stats",)):
         rows = kseg(*command, "--format", "json", few).objects
         states += [row["cleaner"]["state"] for row in rows if row.get("cleaner")]
     assert states == [f"uncleanable: bad-length in {first.name}"] * 2
@@ -111,7 +111,7 @@ def test_damage_before_the_last_segment_makes_a_partition_uncleanable(kseg: Kseg
 def test_an_open_transaction_holds_the_cleaner(kseg: Kseg, tmp_path: Path, level: str) -> None:
     shutil.copytree(ROUNDS / "txn-5", tmp_path / "txn-5")
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\ntxn 5 0\n")
-    first = kseg("dump", "--open-transactions", "--format", "json", tmp_path).objects[0]["firstOffset"]
+    first = kseg("transactions", "--format", "json", tmp_path).objects[0]["firstOffset"]
     rows = kseg("verify", "--level", level, "--sort", "cleaner", "--format", "json", tmp_path).of_type("partition")
     (row,) = rows
     assert f"open transaction at {first}" in row["cleaner"]["state"]

@@ -106,7 +106,7 @@ def test_what_cannot_be_dumped_is_told(kseg: Kseg, tmp_path: Path) -> None:
     next(store.rglob("*.rsm-manifest")).write_text("{}")
     broken = kseg("dump", "--format", "json", store).expect(3, "its manifest cannot be used")
     assert len({row["file"] for row in broken.of_type("batch")}) == 6
-    kseg("dump", "--open-transactions", store).expect(3)
+    kseg("transactions", store).expect(3)
     nothing = kseg("dump", "--format", "json", "--offsets", "9000..", store_of("plain"))
     assert "its offsets are" in nothing.err
 

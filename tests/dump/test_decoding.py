@@ -51,7 +51,7 @@ def test_each_path_is_judged_by_itself(kseg: Kseg, tmp_path: Path) -> None:
     done = kseg("dump", "--decode", "auto", metadata, moved, alone, COMMITTED / "orders-0")
     assert done.out == b"".join(
         [
-            kseg("dump", "--cluster-metadata-decoder", metadata).out,
+            kseg("dump", "--decode", "cluster-metadata", metadata).out,
             kseg("dump", "--offsets-decoder", moved).out,
             kseg("dump", alone).out,
             kseg("dump", COMMITTED / "orders-0").out,

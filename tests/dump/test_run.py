@@ -130,31 +130,31 @@ def test_both_forms_end_with_the_same_status(segment: Path, flags: list[str], ks
 GZIP = TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0/00000000000000000000.log"
 
 
-def test_what_if_implies_the_summary(kseg: Kseg) -> None:
-    (found,) = kseg("dump", "--what-if", "zstd:19", "--format", "json", GZIP).objects
+def test_what_another_codec_would_save(kseg: Kseg) -> None:
+    (found,) = kseg("stats", "--what-if", "zstd:19", "--format", "json", GZIP).objects
     assert (found["whatIf"]["level"], found["whatIf"]["isExact"]) == (19, True)
-    (found,) = kseg("dump", "--what-if", "zstd:19", "--sample", 1, "--format", "json", MIX).objects
+    (found,) = kseg("stats", "--what-if", "zstd:19", "--sample", 1, "--format", "json", MIX).objects
     assert (found["whatIf"]["sampledBatches"], found["whatIf"]["isExact"]) == (1, False)
 
 
 def test_several_codecs_side_by_side(kseg: Kseg) -> None:
-    (found,) = kseg("dump", "--what-if", "zstd", "--what-if", "lz4", "--format", "json", GZIP).objects
+    (found,) = kseg("stats", "--what-if", "zstd", "--what-if", "lz4", "--format", "json", GZIP).objects
     alone = [
-        kseg("dump", "--what-if", codec, "--format", "json", GZIP).objects[0]["whatIf"] for codec in ("zstd", "lz4")
+        kseg("stats", "--what-if", codec, "--format", "json", GZIP).objects[0]["whatIf"] for codec in ("zstd", "lz4")
     ]
     assert found["whatIf"] == found["whatIfs"][0]
     assert [each["bytesAfter"] for each in found["whatIfs"]] == [each["bytesAfter"] for each in alone]
-    text = kseg("dump", "--what-if", "zstd", "--what-if", "lz4", GZIP).lines
+    text = kseg("stats", "--what-if", "zstd", "--what-if", "lz4", GZIP).lines
     assert [line.split()[0] for line in text[-2:]] == ["zstd:3", "lz4:9"]
     assert all(line.endswith(" MB/s") for line in text[-2:])
 
 
 def test_several_partitions_have_a_total(kseg: Kseg) -> None:
-    found = [each["whatIf"] for each in kseg("dump", "--what-if", "zstd", "--format", "json", GZIP, MIX).objects]
+    found = [each["whatIf"] for each in kseg("stats", "--what-if", "zstd", "--format", "json", GZIP, MIX).objects]
     saved, before = (sum(each[name] for each in found) for name in ("bytesSaved", "bytesBefore"))
     assert len(found) == 2
     assert saved > 0
-    line = kseg("dump", "--what-if", "zstd", GZIP, MIX).lines[-1]
+    line = kseg("stats", "--what-if", "zstd", GZIP, MIX).lines[-1]
     assert line == f"In all 2: zstd:3 would save {shown_bytes(saved)} ({saved / before:.1%})"
 
 

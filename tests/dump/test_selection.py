@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kseg.dump.filters import Selection
 from kseg.formats.rows import UndecodableError
 from kseg.segment.items import Batch, Record, RecordBatch
+from kseg.views.filters import Selection
 from segment.reading import items_at
 from segment.segments import LOGS, TESTDATA, name_of
 

@@ -35,7 +35,7 @@ VERIFY = ["verify", *LIMIT, "--jobs", "1", "--level", "deep", *NOW, "--format", 
 OTHERS = (
     [*DUMP, "--all", "--print-data-log", "."],
     [*DUMP, "--hex", "--deep-iteration", "."],
-    [*DUMP, "--summary", "--format", "json", "."],
+    ["stats", *LIMIT, "--jobs", "1", "--format", "json", "."],
     [*DUMP, "--all", "--format", "table", "."],
     [*DUMP, "--offsets", "5..100050", "--format", "json", "."],
     [*DUMP, "--isolation", "read_committed", "--print-data-log", "."],

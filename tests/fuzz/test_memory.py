@@ -23,7 +23,7 @@ COMMANDS = {
     "json": ["dump", "--print-data-log", "--format", "json", "."],
     "table": ["dump", "--format", "table", "."],
     "hex": ["dump", "--hex", "--deep-iteration", "."],
-    "summary": ["dump", "--summary", "."],
+    "summary": ["stats", "."],
     "verify": ["verify", "--level", "deep", "."],
     "recover": ["recover", "--full", "--dry-run", "."],
     "salvage": ["recover", "--mode", "salvage", "--dry-run", "."],

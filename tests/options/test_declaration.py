@@ -20,12 +20,18 @@ from kseg.recovery.options import RecoverOptions, ReindexOptions
 from kseg.recovery.restoring import RestoreOptions
 from kseg.retention.planner import RetainOptions
 from kseg.verification.run import VerifyOptions
+from kseg.views.cluster import ClusterOptions
+from kseg.views.groups import GroupsOptions
+from kseg.views.stats import StatsOptions
+from kseg.views.transactions import TransactionsOptions
 
 OF_ALL_CHANGES = {"path", "keep", "lock", "output"}
 FILLED = [
     (kseg.recover, RecoverOptions), (kseg.compact, CompactOptions), (kseg.retain, RetainOptions),
     (kseg.convert, ConvertOptions), (kseg.verify, VerifyOptions), (kseg.reindex, ReindexOptions),
     (kseg.carve, CarveOptions), (kseg.quorum, QuorumOptions), (kseg.restore, RestoreOptions),
+    (kseg.stats, StatsOptions), (kseg.groups, GroupsOptions), (kseg.transactions, TransactionsOptions),
+    (kseg.cluster, ClusterOptions),
 ]  # fmt: skip
 
 

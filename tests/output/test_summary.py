@@ -1,4 +1,4 @@
-"""``--summary`` as text and JSON."""
+"""``kseg stats`` as text and JSON."""
 
 import json
 import re

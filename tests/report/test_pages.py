@@ -93,7 +93,7 @@ def test_places_with_the_same_need_share_a_step(kseg: Kseg, tmp_path: Path) -> N
 @needs_browser
 def test_the_summary_shows_what_the_bytes_are(kseg: Kseg, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    kseg("dump", "--summary", "--format", "html", "-o", out, TESTDATA / "kafka-4.3.1/clients")
+    kseg("stats", "--format", "html", "-o", out, TESTDATA / "kafka-4.3.1/clients")
     shown = dom_of(out)
     assert [title for title in ("Decompressed bytes", "Header keys", "Largest records") if title not in shown] == []
     assert re.search(r'class="time"[^>]*>\d{4}-\d\d-\d\d \d\d:\d\dZ<', shown)
@@ -181,7 +181,7 @@ def test_the_template_escapes() -> None:
 @pytest.mark.parametrize(
     ("arguments", "kind"),
     [
-        (("dump", "--summary"), "summary"),
+        (("stats",), "stats"),
         (("retain", "--explain"), "retention"),
         (("retain", "--dry-run", "--retention-ms", "1"), "plan"),
         (("recover", "--dry-run"), "plan"),
@@ -205,7 +205,7 @@ def test_every_plan_and_view_has_a_page(
     assert done.out == b""
     data = data_of((tmp_path / "page.html").read_text())
     assert data["kind"] == kind
-    wanted = {"summary": "summary", "retention": "segmentRetention", "plan": "action"}[kind]
+    wanted = {"stats": "summary", "retention": "segmentRetention", "plan": "action"}[kind]
     assert [row for row in data["rows"] if row["type"] == wanted] == plain.of_type(wanted)
 
 
@@ -231,11 +231,11 @@ IMAGES = TESTDATA / "kafka-4.3.1" / "internal"
 
 @pytest.mark.parametrize("options", [(), ("--redact",), ("--redact", "--since", 100)], ids=str)
 def test_an_image_has_a_page(kseg: Kseg, tmp_path: Path, options: tuple[object, ...]) -> None:
-    done = kseg("dump", "--image", *options, "--format", "html", "-o", tmp_path / "page.html", IMAGES)
+    done = kseg("cluster", *options, "--format", "html", "-o", tmp_path / "page.html", IMAGES)
     assert (done.status, done.out, done.err) == (0, b"", "")
     data = data_of((tmp_path / "page.html").read_text())
-    rows = kseg("dump", "--image", *options, "--format", "json", IMAGES).objects
-    assert data["kind"] == "image"
+    rows = kseg("cluster", *options, "--format", "json", IMAGES).objects
+    assert data["kind"] == "cluster"
     assert data["rows"][0] == rows[0]
     tables = {row["title"]: row for row in data["rows"] if row["type"] == "imageTable"}
     partitions = [row for row in rows if row.get("recordType") == "PARTITION_RECORD"]
@@ -249,7 +249,7 @@ def test_an_image_has_a_page(kseg: Kseg, tmp_path: Path, options: tuple[object, 
 
 def test_a_page_says_where_an_image_ends(kseg: Kseg, tmp_path: Path) -> None:
     logs, page = TESTDATA / "damaged" / "findings" / "metadata-record-refused" / "logs", tmp_path / "page.html"
-    done = kseg("dump", "--image", "--format", "html", "-o", page, logs)
+    done = kseg("cluster", "--format", "html", "-o", page, logs)
     assert done.status == 1
     (end,) = re.findall("<h1>(.*?)</h1>", page.read_text())
     assert "the image ends at offset" in end
@@ -271,10 +271,6 @@ def test_a_page_is_of_a_dry_run(kseg: Kseg, tmp_path: Path, options: tuple[str, 
     assert done.status == 2
     assert "dry run" in done.err
     assert {path.name for path in (tmp_path / "dplain-0").iterdir()} == {path.name for path in CASE.iterdir()}
-
-
-def test_a_dump_has_no_page(kseg: Kseg) -> None:
-    assert "--summary" in kseg("dump", "--format", "html", CASE).err
 
 
 def test_without_jinja_the_extra_is_named(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,18 +351,18 @@ def test_axe_finds_no_violation(page: Path, size: str, dark: bool) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("dump", "--summary", "--what-if", "zstd"),
+        ("stats", "--what-if", "zstd"),
         ("retain", "--explain", "--retention-ms", "1"),
         ("recover", "--dry-run"),
         ("recover", "--mode", "salvage", "--dry-run"),
-        ("dump", "--image"),
-        ("dump", "--image", "--since", "100"),
+        ("cluster",),
+        ("cluster", "--since", "100"),
     ],
     ids=" ".join,
 )
 def test_axe_finds_no_violation_on_other_pages(kseg: Kseg, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     root, out = log_directory(tmp_path, "a-0", "b-0", EVIL), tmp_path / "report.html"
-    kseg(*arguments, "--format", "html", "-o", out, IMAGES if "--image" in arguments else root)
+    kseg(*arguments, "--format", "html", "-o", out, IMAGES if "cluster" in arguments else root)
     for size, dark in (("400,900", True), ("1280,1000", False)):
         assert violations(out, size, dark) == []
 
@@ -376,7 +372,7 @@ def test_axe_finds_no_violation_on_other_pages(kseg: Kseg, tmp_path: Path, argum
 def test_the_summary_shows_damage_first(kseg: Kseg, tmp_path: Path) -> None:
     root, out = log_directory(tmp_path, "z-0"), tmp_path / "report.html"
     shutil.copytree(TESTDATA / "damaged/4.3.1-control-clean/dplain-0", root / "a-0")
-    kseg("dump", "--summary", "--format", "html", "-o", out, root)
+    kseg("stats", "--format", "html", "-o", out, root)
     assert "with wrong checksums" in out.read_text()
     rows = re.findall(r'<tr[^>]*><td class="place"[^>]*><span title="[^"]*">([^<]*)</span>', dom_of(out))
     assert rows == ["z-0", "a-0"]

@@ -43,17 +43,17 @@ def logs(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("dump", "--summary", "--what-if", "zstd"),
+        ("stats", "--what-if", "zstd"),
         ("retain", "--explain", "--retention-ms", "1", "--keep-active"),
         ("recover", "--mode", "salvage", "--dry-run"),
-        ("dump", "--image", "--since", "100"),
+        ("cluster", "--since", "100"),
     ],
     ids=" ".join,
 )
 def test_no_cell_of_a_table_is_beside_a_narrow_screen(
     kseg: Kseg, tmp_path: Path, logs: Path, arguments: tuple[str, ...]
 ) -> None:
-    source = TESTDATA / "kafka-4.3.1" / "internal" if "--image" in arguments else logs
+    source = TESTDATA / "kafka-4.3.1" / "internal" if "cluster" in arguments else logs
     page = page_of(kseg, tmp_path, *arguments, source)
     script = (
         "told = [...document.querySelectorAll('td')].filter(each => each.offsetWidth)"
@@ -65,7 +65,7 @@ def test_no_cell_of_a_table_is_beside_a_narrow_screen(
 
 
 def test_a_cell_of_a_narrow_screen_has_the_title_of_its_column(kseg: Kseg, tmp_path: Path, logs: Path) -> None:
-    page = page_of(kseg, tmp_path, "dump", "--summary", logs)
+    page = page_of(kseg, tmp_path, "stats", logs)
     script = (
         "told = [...document.querySelector('#partitions tbody tr').cells]"
         ".map(each => [each.dataset.label, each.getAttribute('role')])"
@@ -140,7 +140,7 @@ def test_retention_shows_times_and_sizes_in_units(kseg: Kseg, tmp_path: Path, lo
 
 
 def test_a_recompression_has_its_speed(kseg: Kseg, tmp_path: Path, logs: Path) -> None:
-    dom = dom_of(page_of(kseg, tmp_path, "dump", "--summary", "--what-if", "zstd", logs / "orders-0"))
+    dom = dom_of(page_of(kseg, tmp_path, "stats", "--what-if", "zstd", logs / "orders-0"))
     (section,) = re.findall(r'<section id="what-if".*?</section>', dom, re.DOTALL)
     assert re.search(r"<td[^>]*>[\d,.]+ MB/s</td>", section)
 

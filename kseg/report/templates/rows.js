@@ -1,5 +1,5 @@
-// The pages of kseg dump --summary and --image, kseg retain --explain and of plans.
-const summary = () => {
+// The pages of kseg stats, kseg cluster, kseg retain --explain and of plans.
+const stats = () => {
   const rows = ofType("summary");
   const total = (some, field) => some.reduce((sum, each) => sum + each[field], 0);
   const forms = grouped(
@@ -107,7 +107,7 @@ const ratio = (row) => {
   return size ? packed.reduce((sum, form) => sum + form.uncompressedRecordBytes, 0) / size : null;
 };
 
-const image = () => {
+const cluster = () => {
   const isMany = ofType("metadataImage").length > 1;
   let place = "";
   data.rows.forEach((row, at) => {

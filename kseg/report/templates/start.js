@@ -1,2 +1,2 @@
-({ verify, summary, image, retention, plan })[data.kind]();
+({ verify, stats, cluster, retention, plan })[data.kind]();
 app.dataset.ready = "true";

@@ -1,5 +1,5 @@
-"""The filters of a dump: which files, batches and records are selected, where reading starts and ends, messages if
-nothing matches.
+"""The filters of dumps and views: which files, batches and records are selected, where reading starts and ends, and
+messages if nothing matches.
 """
 
 import re
@@ -12,7 +12,6 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from kseg.dump.options import DumpOptions
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.formats.suffixes import CHECKPOINT
 from kseg.kernel.layout.rows import (
@@ -62,10 +61,16 @@ class Selection:
     @property
     def is_empty(self) -> bool:
         """Whether there is no filter, so that every batch and record matches."""
-        return self.offsets is None and self.times is None and self.producer_id is None and not self._has_content
+        return not self.has_range and self.producer_id is None and not self.has_content
 
     @property
-    def _has_content(self) -> bool:
+    def has_range(self) -> bool:
+        """Whether offsets or times decide."""
+        return self.offsets is not None or self.times is not None
+
+    @property
+    def has_content(self) -> bool:
+        """Whether keys, values or headers decide."""
         patterns = self.key_patterns or self.value_patterns or self.header_patterns or self.patterns
         return self.key is not None or bool(patterns)
 
@@ -75,7 +80,7 @@ class Selection:
             isinstance(batch, RecordBatch) and batch.header.producer_id == self.producer_id
         ):
             return False
-        if self._has_content and batch.is_control:
+        if self.has_content and batch.is_control:
             return False
         if self.times is not None:
             if batch.timestamp_type == "NoTimestampType":
@@ -99,7 +104,7 @@ class Selection:
         """
         if not self.may_hold(batch):
             return False
-        if self.times is None and not self._has_content:
+        if self.times is None and not self.has_content:
             return True
         try:
             return any(self.spans(rows) for rows in batch.rows())
@@ -109,7 +114,7 @@ class Selection:
     def spans(self, rows: Rows) -> list[RowSpan]:
         """Returns the matching rows, in order, of a batch for which `may_hold` is true."""
         wanted: list[int] | range = range(rows.count)
-        if self.decoder is not None and self._has_content:
+        if self.decoder is not None and self.has_content:
             wanted = [i for i, record in enumerate(records_of(rows)) if self._matches_decoded(record)]
         elif self.key is not None:
             wanted = _rows_with_key(rows, self.key)
@@ -211,16 +216,19 @@ _NOTHING = "no record in it matches"
 
 
 class Filters:
-    """The filters of one run. ``are_set``: whether only some batches and records are printed."""
+    """The filters of one run. ``are_set``: whether only some batches and records are printed.
 
-    def __init__(self, options: DumpOptions, scratch: Scratch, notices: Notices) -> None:
-        self.selection = Selection(
-            options.offsets, options.times, options.key, options.producer_id, options.key_patterns,
-            options.value_patterns, options.header_patterns, options.patterns,
-        )  # fmt: skip
-        self._options = options
-        self._offsets = options.offsets
-        self.are_set = not self.selection.is_empty or options.last is not None or options.around is not None
+    ``last``, ``around``: the numbers of `narrow`; ``counts_batches``: the first of them counts batches, not records.
+    """
+
+    def __init__(
+        self, selection: Selection, scratch: Scratch, notices: Notices, *, is_07: bool = False,
+        last: int | None = None, around: int | None = None, counts_batches: bool = False,
+    ) -> None:  # fmt: skip
+        self.selection = selection
+        self._is_07, self._last, self._around, self._counts_batches = is_07, last, around, counts_batches
+        self._offsets = selection.offsets
+        self.are_set = not selection.is_empty or last is not None or around is not None
         self._scratch = scratch
         self._notices = notices
         self._found = 0
@@ -235,7 +243,7 @@ class Filters:
 
     def leave_unread(self, files: Sequence[SegmentFile]) -> None:
         """Counts files that may hold matches and are read with --all only."""
-        if self._options.filters_contents:
+        if self.selection.has_content:
             for file in files:
                 self._unread[file.leftover] += 1
                 self._unread_example = file.path
@@ -254,14 +262,14 @@ class Filters:
 
         Raises PathError if a segment cannot be opened.
         """
-        around = self._options.around
-        if self._options.last is None and around is None:
+        last, around = self._last, self._around
+        if last is None and around is None:
             return
         logs = [file for file in without_snapshots(files) if file.is_segment]
-        read = partial(open_segment, scratch=self._scratch, live=live, is_07=self._options.is_07)
-        nearest = _Nearest(logs, self.selection, read, not self._options.shows_records)
+        read = partial(open_segment, scratch=self._scratch, live=live, is_07=self._is_07)
+        nearest = _Nearest(logs, self.selection, read, self._counts_batches)
         if around is None:
-            self.selection.offsets = nearest.before(LAST_OFFSET, self._options.last or 0), LAST_OFFSET
+            self.selection.offsets = nearest.before(LAST_OFFSET, last or 0), LAST_OFFSET
         else:
             behind = list(islice(nearest.offsets(logs, around, LAST_OFFSET), AROUND))
             self.selection.offsets = nearest.before(around, AROUND), behind[-1] if behind else around
@@ -370,7 +378,7 @@ class Filters:
         for file in without_snapshots(files):
             if len(found) == max_files:
                 break
-            with open_segment(file, self._scratch, is_07=self._options.is_07) as reader:
+            with open_segment(file, self._scratch, is_07=self._is_07) as reader:
                 extent = extent_of(reader, file)
             if extent is not None:
                 found.append(extent)

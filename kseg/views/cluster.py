@@ -1,18 +1,19 @@
-"""``kseg dump --image``: the cluster that the records of __cluster_metadata make, as tables, a page and JSON Lines."""
+"""``kseg cluster``: the cluster that the records of __cluster_metadata make, as tables, a page and JSON Lines."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kseg.decoders.framed import FramedRecord, redact, type_name
 from kseg.decoders.schemas import CLUSTER_METADATA
-from kseg.dump.options import HTML, JSON, DumpOptions
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.json_values import name_value
 from kseg.formats.schema import ZERO_UUID, json_text
 from kseg.node.cluster_metadata import LoadedImage, load_image, load_snapshot
 from kseg.node.log_directory import METADATA_PARTITION
 from kseg.node.metadata_image import Fields, MetadataImage
-from kseg.output.notices import Notices, on_one_line
+from kseg.options.declaration import CONTENTS, HTML, INPUT, JSON, OUTPUT, TABLE, TEXT, Number, option
+from kseg.output.notices import Color, Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.output.terminal import Column, Columns, Paint, line_width
 from kseg.quantities import plural
@@ -29,7 +30,29 @@ SCRAM_MECHANISMS = {0: "UNKNOWN", 1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 RESOURCES = {0: "unknown", 2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
 
 
-def dump_images(sink: Sink, options: DumpOptions, notices: Notices) -> int:
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """The options of `kseg cluster`, one field each."""
+
+    paths: Sequence[str]
+    as_of: int | None = option(
+        "--as-of", INPUT, "The cluster that the records below OFFSET make.", Number(), metavar="OFFSET"
+    )
+    since: int | None = option(
+        "--since", INPUT, "Only what differs from the cluster as of OFFSET.", Number(), metavar="OFFSET"
+    )
+    redact: bool = option("--redact", CONTENTS, "Hide SCRAM credentials and other secrets.", bool)
+    form: str = option(
+        "--format", OUTPUT, "Form of the output; html: a page for people (needs kseg[report]); text is tables.",
+        (TEXT, TABLE, JSON, HTML), default=TEXT, shows_default=True,
+    )  # fmt: skip
+    output: str | None = None
+    color: Color = "auto"
+    quiet: bool = False
+    verbose: bool = False
+
+
+def show_clusters(sink: Sink, options: ClusterOptions, notices: Notices) -> int:
     """Prints the image of each PATH, or how it differs from that at ``options.since``. Returns the exit status."""
     status = 0
     for number, path in enumerate(options.paths):
@@ -83,14 +106,14 @@ def _type_of(record: FramedRecord) -> str:
     return type_name(CLUSTER_METADATA[record.api_key])
 
 
-def _fields(record: FramedRecord, options: DumpOptions) -> Fields:
+def _fields(record: FramedRecord, options: ClusterOptions) -> Fields:
     fields = dict(record.fields)
     if options.redact:
         redact(record.api_key, fields)
     return fields
 
 
-def _image(sink: Sink, options: DumpOptions, image: MetadataImage) -> None:
+def _image(sink: Sink, options: ClusterOptions, image: MetadataImage) -> None:
     if options.form != JSON:
         for table in _TABLES:
             table.put(sink, options, image)
@@ -100,7 +123,7 @@ def _image(sink: Sink, options: DumpOptions, image: MetadataImage) -> None:
         sink.put_row(row | {"data": _fields(record, options)})
 
 
-def _changes(sink: Sink, options: DumpOptions, old: MetadataImage, new: MetadataImage) -> None:
+def _changes(sink: Sink, options: ClusterOptions, old: MetadataImage, new: MetadataImage) -> None:
     before = {(record.api_key, record.version, json_text(record.fields)): record for record in old.records()}
     added = []
     for record in new.records():
@@ -123,9 +146,9 @@ class _Table(NamedTuple):
 
     caption: str
     columns: str
-    rows: Callable[[MetadataImage, DumpOptions], Iterable[tuple[str, ...]]]
+    rows: Callable[[MetadataImage, ClusterOptions], Iterable[tuple[str, ...]]]
 
-    def put(self, sink: Sink, options: DumpOptions, image: MetadataImage) -> None:
+    def put(self, sink: Sink, options: ClusterOptions, image: MetadataImage) -> None:
         parts = (each.partition("/") for each in self.columns.split())
         shown = [Column(title.rstrip("#"), int(rank or 0), is_number="#" in title) for title, _, rank in parts]
         caption = self.caption
@@ -155,12 +178,12 @@ def _numbers(values: Iterable[int]) -> str:
     return ",".join(map(str, values)) or "-"
 
 
-def _features(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ...]]:
+def _features(image: MetadataImage, options: ClusterOptions) -> Iterator[tuple[str, ...]]:
     for name, level in sorted(image.features.items()):
         yield name, str(level)
 
 
-def _partitions(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ...]]:
+def _partitions(image: MetadataImage, options: ClusterOptions) -> Iterator[tuple[str, ...]]:
     for topic in sorted(image.topics.values(), key=lambda topic: topic.name):
         if not topic.partitions:
             yield topic.name, "-", "-", "-", "-", "-", topic.topic_id, "-"
@@ -179,7 +202,7 @@ def _nodes(nodes: dict[int, Fields]) -> Iterator[tuple[str, ...]]:
         yield str(number), state or "-", listeners or "-", node.get("rack") or "-", ",".join(node.get("logDirs", ()))
 
 
-def _configs(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ...]]:
+def _configs(image: MetadataImage, options: ClusterOptions) -> Iterator[tuple[str, ...]]:
     for (kind, resource), settings in sorted(image.configs.items()):
         for name, value in sorted(settings.items()):
             fields: dict[str, Any] = {"name": name, "value": value}
@@ -191,14 +214,14 @@ def _configs(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, 
 _CONFIG = 4
 
 
-def _quotas(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ...]]:
+def _quotas(image: MetadataImage, options: ClusterOptions) -> Iterator[tuple[str, ...]]:
     for entity, quotas in image.quotas.items():
         shown = " ".join(f"{kind}={'(default)' if name is None else name}" for kind, name in entity)
         for name, value in sorted(quotas.items()):
             yield shown, name, str(value)
 
 
-def _acls(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ...]]:
+def _acls(image: MetadataImage, options: ClusterOptions) -> Iterator[tuple[str, ...]]:
     for acl in image.acls.values():
         yield (
             acl["principal"], _PERMISSIONS[acl["permissionType"]], _OPERATIONS[acl["operation"]],
@@ -215,13 +238,13 @@ _OPERATIONS = (
 ).split()
 
 
-def _users(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ...]]:
+def _users(image: MetadataImage, options: ClusterOptions) -> Iterator[tuple[str, ...]]:
     for mechanism, users in sorted(image.scram.items()):
         for name, credential in sorted(users.items()):
             yield name, SCRAM_MECHANISMS[mechanism], str(credential["iterations"])
 
 
-def _tokens(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ...]]:
+def _tokens(image: MetadataImage, options: ClusterOptions) -> Iterator[tuple[str, ...]]:
     for token in image.tokens.values():
         yield token["owner"], token["requester"], str(token["expirationTimestamp"])
 

@@ -1,0 +1,23 @@
+"""``kseg groups``: the committed offsets of consumer groups, with lags, and share groups."""
+
+import click
+
+from kseg.cli import options as cli
+from kseg.kernel.files.system import keep_freed_memory
+from kseg.stores.archives.spool import Spool
+from kseg.views.groups import Groups, GroupsOptions
+
+
+@click.command("groups", cls=cli.Command)
+@cli.paths_argument()
+@cli.filled(GroupsOptions)
+@cli.spool_options
+@cli.output_options
+def command(options: GroupsOptions, spool: Spool) -> int:
+    """List the committed offsets of consumer groups, with lags, and where share groups stand.
+
+    PATH is a log directory, or partitions of __consumer_offsets. Exit status 1: damage was found there, so that
+    commits may be missing.
+    """
+    keep_freed_memory()
+    return cli.view(options, spool, lambda sink, options: Groups(sink, options).run())

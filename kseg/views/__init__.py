@@ -1,0 +1,1 @@
+"""What ``kseg stats``, ``groups``, ``transactions`` and ``cluster`` show, and the walk over the files of PATHs."""

@@ -139,8 +139,8 @@ preparedTransaction = file: bytes, topic: bytes?, partition: int?, transactional
     markerOffset: int?
 committedOffset = group: any, topic: any, partition: int, offset: int?, leaderEpoch: int?, metadata: any,
     commitTimestamp: int?, expireTimestamp: int?, topicId: text?, recordOffset: int, logStartOffset: int?,
-    logEndOffset: int?, lag: int?, lagRecords: int?, offsetsPartition: int?, coordinatorPartition: int?, ageMs: int?,
-    error?: text
+    logEndOffset: int?, lag: int?, outside: int?, lagRecords: int?, offsetsPartition: int?, coordinatorPartition: int?,
+    ageMs: int?, error?: text
 shareGroupOffset = group: any, topic: any, topicId: text, partition: int, startOffset: int, stateEpoch: int?,
     recordOffset: int
 metadataImage = file: bytes, offset: int, epoch: int, snapshot: text?, metadataVersion: text?

@@ -127,7 +127,7 @@ class RepairTarget:
     @property
     def topic_id(self) -> str | None:
         """The topic id by the cluster metadata, or by all other partitions of the topic; None if these disagree."""
-        if self.partition is None or self.is_metadata:
+        if self.partition is None:
             return None
         try:
             found = self.root.topic_ids.find(self.partition[0])

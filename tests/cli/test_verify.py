@@ -262,6 +262,23 @@ def test_the_metadata_log_needs_no_file_of_its_id(tmp_path: Path, kseg: Kseg) ->
     assert [row["severity"] for row in rows if row["code"] == "no-partition-metadata"] == ["info"]
 
 
+@pytest.mark.parametrize("content", ["", "\0" * 50, "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n"])
+def test_a_wrong_id_of_the_metadata_log_is_mended_without_one_from_outside(
+    content: str, tmp_path: Path, kseg: Kseg
+) -> None:
+    logs = Path(shutil.copytree(TESTDATA / "log-directories/4.4.0/logs", tmp_path / "logs"))
+    file = logs / "__cluster_metadata-0" / "partition.metadata"
+    whole = file.read_bytes()
+    file.write_text(content)
+    (summary,) = kseg("verify", "--format", "json", logs).of_type("summary")
+    assert not summary["nodes"][0]["starts"]
+    (command,) = summary["next"]
+    kseg(*command[1:]).expect(0)
+    assert file.read_bytes() == whole
+    (summary,) = kseg("verify", "--format", "json", logs).of_type("summary")
+    assert (summary["nodes"][0]["starts"], summary["next"]) == (True, [])
+
+
 def test_files_of_others_are_told_as_theirs(tmp_path: Path, kseg: Kseg) -> None:
     logs = Path(shutil.copytree(TESTDATA / "damaged/findings/future-directory/logs", tmp_path / "logs"))
     for name in (".nfs000000000a1b2c3d", "00000000000000000097.tierstate", "notes"):

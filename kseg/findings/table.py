@@ -179,6 +179,7 @@ KINDS: dict[str, Kind] = {
     "commit-below-start": Kind(INFO),
     "group-not-loaded": Kind(WARNING, needs=DECISION),
     "schema-alive": Kind(WARNING, needs=DECISION),
+    "tasks-ignored": Kind(INFO),
     "segments-below-log-start": Kind(INFO, "kseg retain", DECISION),
     "no-partition-metadata": Kind(ERROR, WITH_TOPIC_ID, TOPIC_ID),
     "bad-partition-metadata": Kind(ERROR, WITH_TOPIC_ID, TOPIC_ID, is_refused=True, start=OFFLINE),

@@ -135,6 +135,7 @@ KINDS: dict[str, Kind] = {
     "leader-epochs-unsorted": Kind(WARNING, REBUILD_EPOCHS),
     "leader-epochs-missing": Kind(WARNING, REBUILD_EPOCHS),
     "leader-epochs-mismatch": Kind(WARNING, REBUILD_EPOCHS),
+    "leader-epochs-stale": Kind(INFO),
     "leader-epochs-beyond-end": Kind(WARNING, RECOVER),
     # Leftovers of kseg
     "pending-change": Kind(WARNING, COMPLETE),

@@ -104,7 +104,8 @@ class InternalTopicRule(Rule):
                 ignored.pop(name, None)
                 ignored.update({name: None} if name not in alive else {})
         ignored.update({name: None for name in tasks if name not in alive})
-        found = [f"{name} ({_why_ignored(name in alive, len(of))})" for name in ignored if (of := tasks.get(name))]
+        counts = {name: len(tasks[name]) for name in ignored if tasks.get(name)}
+        found = [f"{name} ({_why_ignored(name in alive, count)})" for name, count in counts.items()]
         if found:
             text = f"task configurations that no worker uses: {some(found)}"
             self.report.add("tasks-ignored", self.partition.name, text, details={"count": len(found)})

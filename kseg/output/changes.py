@@ -637,6 +637,11 @@ def _compacted(row: Row) -> list[str]:
         gone = [f"{row['gone'][kind]} {text}" for kind, text in _CLEANED.items() if row["gone"][kind]]
         if gone:
             lines.append(f"removed records: {', '.join(gone)}")
+    if row["waitingMarkers"]:
+        lines.append(
+            f"{row['waitingMarkers']} markers of transactions without records stay until their delete horizon, at the "
+            f"latest {shown_time(row['deleteHorizon'])}: the first round after it removes them"
+        )
     if later := row["laterRounds"]:  # known facts about rounds that a dry run does not perform
         lines += [
             f"round {number} would clean offsets {each['dirtyFrom']} to {each['dirtyTo'] - 1}, with {each['keys']} keys"

@@ -206,7 +206,8 @@ remains = directory: bytes, message: text
 _COMPACT = """
 compaction = directory: bytes, rounds: int, dirtyFrom: int, dirtyTo: int, dirtyRatio: number, checkpoint: int,
     keys: int, laterRounds: []round, oneRoundMemory: int, peakBytes: int, bytesBefore: int, bytesAfter: int,
-    records: int, kept: int, gone: gone, batches: rewriting, seconds: number, stops: []text
+    records: int, kept: int, gone: gone, waitingMarkers: int, deleteHorizon: int?, batches: rewriting, seconds: number,
+    stops: []text
 cleanedSegment = directory: bytes, baseOffset: int, sources: []int, bytesBefore: int, bytesAfter: int, records: int,
     kept: int
 """

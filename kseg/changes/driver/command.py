@@ -83,8 +83,8 @@ class Messages(Protocol):
     def error(self, message: object) -> None:
         """A path or partition failed; the command continues with the others."""
 
-    def warning(self, message: str) -> None:
-        """Something that users should know."""
+    def warning(self, message: str, copied: str = "") -> None:
+        """Something that users should know. ``copied``: a command on a line of its own below it."""
 
     def detail(self, message: str) -> None:
         """Something for users who ask for more."""
@@ -135,8 +135,8 @@ class Recording(Reporter):
     def error(self, message: object) -> None:
         self.errors.append(str(message))
 
-    def warning(self, message: str) -> None:
-        self.warnings.append(message)
+    def warning(self, message: str, copied: str = "") -> None:
+        self.warnings.append(f"{message} {copied}" if copied else message)
 
     def plan(self, plan: Plan, with_directory: str = "") -> None:
         self.reported.append(plan)

@@ -291,6 +291,17 @@ def test_files_of_others_are_told_as_theirs(tmp_path: Path, kseg: Kseg) -> None:
     assert "that no broker knows: notes" in row["message"]
 
 
+def test_partitions_that_a_broker_has_renamed_are_told_without_a_log_directory(tmp_path: Path, kseg: Kseg) -> None:
+    for ending in ("delete", "future", "stray"):
+        named = tmp_path / f"dplain-0.{'0' * 32}-{ending}"
+        shutil.copytree(TESTDATA / "damaged/findings/future-directory/logs/dplain-0", named)
+        assert f"{ending}-directory" in kseg("verify", "--severity", "info", f"{named}/").expect(0).out.decode()
+    codes = [row["code"] for row in kseg("verify", "--format", "json", tmp_path).of_type("finding")]
+    assert [code for code in codes if code.endswith("-directory")] == [
+        "delete-directory", "future-directory", "stray-directory",
+    ]  # fmt: skip
+
+
 def test_offsets_of_logs_that_are_gone_are_told(tmp_path: Path, kseg: Kseg) -> None:
     partition = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "dplain-0"))
     (partition / "00000000000000000000.log").unlink()

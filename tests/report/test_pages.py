@@ -63,6 +63,8 @@ def test_a_directory_without_a_strip_says_why(kseg: Kseg, tmp_path: Path) -> Non
     root = tmp_path / "kafka-1"
     shutil.copytree(CASE, root / "orders-0")
     (root / "empty-0").mkdir()
+    (root / "left-0").mkdir()
+    shutil.copy(next((root / "orders-0").glob("*.log")), root / "left-0" / "00000000000000000000.log.deleted")
     (root / "recovery-point-offset-checkpoint").write_text("damaged")
     packed = shutil.make_archive(str(tmp_path / "logs"), "tar", root, "orders-0")
     out = tmp_path / "report.html"
@@ -70,6 +72,7 @@ def test_a_directory_without_a_strip_says_why(kseg: Kseg, tmp_path: Path) -> Non
     notes = {row["path"]: row["note"] for row in data_of(out.read_text())["partitions"] if row["strip"] is None}
     assert notes.pop(str(root)) == "log directory"
     assert notes.pop(str(root / "empty-0")) == "no segments"
+    assert notes.pop(str(root / "left-0")) == "no segments but 00000000000000000000.log.deleted"
     assert notes
     assert set(notes.values()) == {"segments are drawn for local directories only"}
 

@@ -52,6 +52,7 @@ def dump_images(sink: Sink, options: DumpOptions, notices: Notices) -> int:
                 _changes(sink, options, old.image, loaded.image)
         except KsegError as error:
             notices.error(error)
+            sink.failures.append(str(error))
             status = max(status, error.exit_status)
             continue
         if loaded.lacking:

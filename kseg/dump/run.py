@@ -155,6 +155,7 @@ class Dump:
     def _failed(self, error: object, status: int) -> None:
         self.printer.finish()
         self.notices.error(error)
+        self.sink.failures.append(str(error))
         self.status = max(self.status, status)
 
     @contextmanager

@@ -62,12 +62,16 @@ class PlanPrinter:
 
     def __init__(self, sink: Sink, notices: Notices, is_dry: bool, keeps: bool = True, is_quiet: bool = False) -> None:
         self.sink, self.notices = sink, notices
-        self.error, self.warning, self.detail = notices.error, notices.warning, notices.detail
+        self.warning, self.detail = notices.warning, notices.detail
         self.totals, self.undone = PlanTotals(), PlanTotals()
         self._is_dry, self._keeps, self._is_quiet = is_dry, keeps, is_quiet
         self._shown: dict[str, PlanTotals] = {}
         self._more: Row = {}
         """What a command adds to its summary in JSON."""
+
+    def error(self, message: object) -> None:
+        self.notices.error(message)
+        self.sink.failures.append(str(message))
 
     def begin(self, at_once: int, partitions: int) -> None:
         self.totals, self.undone = PlanTotals(at_once), PlanTotals(at_once)

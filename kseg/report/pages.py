@@ -140,7 +140,10 @@ def html_report(sink: Sink, kind: str, title: str, paths: Sequence[str]) -> Iter
     make = {SUMMARY: _summary, IMAGE: _image, RETENTION: _retention, PLAN: _plan}[kind]
     names, data = [on_one_line(path) for path in paths], {"kind": kind, "rows": rows}
     verdict, tone, cards = make(rows)
-    sink.write(page_bytes(Page(title, verdict, tone, names, cards, [], data)))
+    notes = [f"Not read: {on_one_line(failure)}" for failure in printed.failures]
+    if notes and kind != PLAN:  # which tells the directories that have no plan
+        verdict, tone = f"{verdict.rstrip('.')}. Not all could be read: see the notes.", "error"
+    sink.write(page_bytes(Page(title, verdict, tone, names, cards, [], data, notes)))
     sink.flush()
 
 

@@ -77,6 +77,16 @@ def test_a_directory_without_a_strip_says_why(kseg: Kseg, tmp_path: Path) -> Non
     assert set(notes.values()) == {"segments are drawn for local directories only"}
 
 
+@pytest.mark.parametrize("words", [("dump", "--summary"), ("dump", "--image"), ("retain", "--explain")])
+def test_a_page_says_what_could_not_be_read(kseg: Kseg, tmp_path: Path, words: tuple[str, ...]) -> None:
+    logs = TESTDATA / "log-directories/4.4.0/logs"
+    report = "-o" if words[0] == "dump" else "--report"
+    done = kseg(*words, "--format", "html", report, tmp_path / "page.html", logs, tmp_path / "none").expect(3)
+    page = html.unescape((tmp_path / "page.html").read_text())
+    assert f"Not read: {done.err.splitlines()[-1].removeprefix('kseg: ')}" in page
+    assert "Not all could be read" in page
+
+
 def test_a_step_names_the_place_that_needs_another_replica(kseg: Kseg, tmp_path: Path) -> None:
     path = TESTDATA / "kafka-4.3.1/compacted/e-plain-0"
     kseg("verify", "--format", "html", "-o", tmp_path / "report.html", path)

@@ -192,7 +192,7 @@ def remove_if_empty(path: str, disk: Disk) -> None:
     try:
         disk.remove_directory(path)
     except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR):
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EBUSY):
             raise
 
 

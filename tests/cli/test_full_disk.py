@@ -1,5 +1,6 @@
 """Full disks: what frees space needs none, and is completed by the same command after a kill."""
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -9,9 +10,10 @@ import pytest
 
 from changes.failing import CountingDisk, KillingDisk, every_call
 from cli.command import Kseg, files
-from cli.dying import on, outcome
+from cli.dying import on, on_disk, outcome
 from cli.test_recover_disk_space import PLAIN, flip
 from conditions import with_free_bytes
+from kseg.changes.quarantine import FOLDER
 from recovery.damages import read, write
 from retention.partitions import RETENTION
 
@@ -130,6 +132,25 @@ def test_kept_on_another_disk(
         kseg(*words, partition).expect(0)
         assert outcome(partition.parent) == after, (at, disk.calls[at])
         monkeypatch.undo()
+
+
+class MountedQuarantine(CountingDisk):
+    """The quarantine of the partition is a mount point, which cannot be removed."""
+
+    def remove_directory(self, path: str) -> None:
+        if path.endswith(FOLDER):
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        super().remove_directory(path)
+
+
+def test_a_quarantine_that_is_a_mount_point_stays_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = damaged(folder(tmp_path / "logs"))
+    before = outcome(partition)
+    folder(partition / FOLDER)
+    for words in (("recover", "--full"), ("undo",)):
+        assert on_disk(MountedQuarantine(), monkeypatch, *words, "-q", partition) == 0
+        assert (outcome(partition) == before) == (words == ("undo",))
+    assert list((partition / FOLDER).iterdir()) == []
 
 
 def folder(path: Path) -> Path:

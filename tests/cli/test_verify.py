@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cli.command import TESTDATA, Kseg, spawned
+from kseg import writer
 from kseg.cli.main import run
 from kseg.findings.table import KINDS
 
@@ -289,6 +290,20 @@ def test_files_of_others_are_told_as_theirs(tmp_path: Path, kseg: Kseg) -> None:
     assert "over NFS: .nfs" in row["message"]
     assert "of Confluent Server: 00000000000000000097.tierstate" in row["message"]
     assert "that no broker knows: notes" in row["message"]
+
+
+def test_a_copy_at_other_offsets_points_to_the_comparison_by_content(tmp_path: Path, kseg: Kseg) -> None:
+    here, there = (tmp_path / name / "t-0" for name in "ab")
+    for path, first in ((here, 0), (there, 3)):
+        with writer(path) as rows:
+            for i in range(100):
+                rows.append(value=b"%d" % i, timestamp=1, offset=first + i)
+    told = kseg("verify", "--against", there, here).expect(1).err
+    (command,) = [line.split() for line in told.splitlines() if "--by content" in line]
+    assert "by content" not in kseg(*command[1:]).expect(0).err
+    few = TESTDATA / "damaged/findings/replicas-diverge"
+    case = json.loads((few / "case.json").read_text())
+    assert "--by content" not in kseg("verify", "--against", few / case["against"], few / case["judged"]).err
 
 
 def test_partitions_that_a_broker_has_renamed_are_told_without_a_log_directory(tmp_path: Path, kseg: Kseg) -> None:

@@ -354,6 +354,9 @@ def _new_quorum(
     return int(bool(snapshot.left_out) or change.is_dry)
 
 
+_MANY_LOGS = 100
+
+
 def _carve(
     images: Sequence[str], likes: Sequence[str], jobs: int, change: ChangeOptions, presentation: Presentation
 ) -> int:
@@ -379,6 +382,11 @@ def _carve(
     if carved.unfit:
         more.append(f"{plural(carved.unfit, 'batch', 'batches')} left out, whose offsets no log can have")
     notices.warning("; ".join([found if carved.plans else "found no batches", *more]))
+    if carved.single_batch_logs > _MANY_LOGS:
+        notices.warning(
+            f"{carved.single_batch_logs:,} of the logs hold one batch each, which nothing joins to others: each is a "
+            "directory; --like LOGDIR joins and names those of which it holds a part"
+        )
     if carved.read_in_part:
         read = plural(carved.read_in_part, "log of internal topics", "logs of internal topics")
         notices.warning(f"{read} read only in part for names: --like may name more")

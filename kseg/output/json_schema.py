@@ -188,7 +188,7 @@ summary = changed: flag, dryRun: flag, damageRemains: flag, directories: int, ac
 
 _RECOVER = f"""
 {_CHANGES.rstrip()}, batches?: int, duplicates?: int, torn?: int, givenUp?: int, mended?: int, unfit?: int,
-    unfitRanges?: []range, readInPart?: int, undecided?: []undecided, nodes?: []owner
+    unfitRanges?: []range, readInPart?: int, singleBatchLogs?: int, undecided?: []undecided, nodes?: []owner
 carved = directory: bytes, topic: bytes, partition: int, evidence: carving, batches: int, records: int, bytes: int,
     firstOffset: int, lastOffset: int, gaps: int, firstTimestamp: int?, lastTimestamp: int?, producers: int,
     ranges: []range

@@ -32,6 +32,7 @@ from kseg.stores.extent import Extent
 from kseg.stores.place import Place
 from kseg.stores.source import Source, open_source
 
+MANY_LOGS = 100
 MAX_PAIRS = 5
 """Pairs of logs, and nodes, that messages name; JSON has all."""
 _SIDE_FILE_SHARE = 64
@@ -43,7 +44,8 @@ class CarvedImages:
     """``torn``: headers behind whole batches whose own batch is not whole; ``given_up``: those of them whose rest was
     not sought everywhere; ``unfit``: whole batches that no log can hold, by their offsets, with ``unfit_ranges`` of the
     images; ``mended``: batches whose rest was found elsewhere; ``read_in_part``: logs of internal topics
-    of which not all records were read for names; ``undecided``: pairs of logs that may belong together, by directory;
+    of which not all records were read for names; ``single_batch_logs``: logs that hold one batch;
+    ``undecided``: pairs of logs that may belong together, by directory;
     ``nodes``: cluster and node of each meta.properties."""
 
     plans: list[Plan]
@@ -55,6 +57,7 @@ class CarvedImages:
     unfit: int = 0
     unfit_ranges: tuple[dict[str, Any], ...] = ()
     read_in_part: int = 0
+    single_batch_logs: int = 0
     undecided: tuple[tuple[str, str], ...] = ()
     nodes: tuple[tuple[str, int], ...] = ()
 
@@ -63,6 +66,7 @@ class CarvedImages:
         pairs = [{"one": name_value(one), "two": name_value(two)} for one, two in self.undecided]
         return {
             **fields_of(self, "batches", "duplicates", "torn", "given_up", "mended", "unfit", "read_in_part"),
+            "singleBatchLogs": self.single_batch_logs,
             "unfitRanges": list(self.unfit_ranges),
             "undecided": pairs,
             "nodes": [{"clusterId": cluster, "nodeId": node} for cluster, node in self.nodes],
@@ -79,6 +83,11 @@ class CarvedImages:
         if self.unfit:
             more.append(f"{plural(self.unfit, 'batch', 'batches')} left out, whose offsets no log can have")
         yield "; ".join([found if self.plans else "found no batches", *more])
+        if self.single_batch_logs > MANY_LOGS:
+            yield (
+                f"{self.single_batch_logs:,} of the logs hold one batch each, which nothing joins to others: each is a "
+                "directory; --like LOGDIR joins and names those of which it holds a part"
+            )
         if self.read_in_part:
             read = plural(self.read_in_part, "log of internal topics", "logs of internal topics")
             yield f"{read} read only in part for names: --like may name more"
@@ -152,6 +161,7 @@ def carve(
         carved.undecided = tuple(sorted((one, two) for one, two in pairs if one and two and one != two))
         internal = [log for log in logs if log.named_by == "records"]
         carved.read_in_part = sum(sum(map(len, log.newest)) < sum(map(len, log.runs)) for log in internal)
+        carved.single_batch_logs = sum(sum(map(len, log.runs)) == 1 for log in logs)
         carved.nodes = tuple(sorted(side_files.nodes))
         if logs:
             _write(change, likes, topic_ids, carved, logs)

@@ -229,7 +229,8 @@ class Compaction:
 
     ``groups``: the groups cleaned in all rounds; ``found``: the dirty range of the first round; ``later``: the JSON of
     the rounds that a dry run only surveys: their offset maps are built, but nothing is cleaned; ``is_whole``: whether
-    the last round took the whole dirty range; ``taken``: the disk space that new files took.
+    the last round took the whole dirty range; ``taken``: the disk space that new files took; ``horizons``: as of
+    `CleanedGroup`, after the last round.
     """
 
     directory: str
@@ -238,6 +239,7 @@ class Compaction:
     end: int | None = None
     rounds: int = 0
     keys: int = 0
+    horizons: Counter[int] = field(default_factory=Counter)
     groups: list[CleanedGroup] = field(default_factory=list)
     later: list[dict[str, int]] = field(default_factory=list)
     is_whole: bool = True
@@ -407,6 +409,7 @@ class Compactor:
             self._segments = sorted([*kept, *(group.segment for group in new)], key=attrgetter("base_offset"))
         result.end, result.is_whole = (found.start, True) if self._large else (one.end, one.is_whole)
         result.keys = max(result.keys, one.keys)
+        result.horizons = sum((group.horizons for group in result.groups[first:]), Counter[int]())
 
     def _final_groups(self, original: list[CleanerSegment]) -> list[CleanedGroup]:
         """Returns groups from the original segments to those of the last round."""
@@ -664,6 +667,8 @@ class CompactionPlanner(Planner):
                 "markers": counts["discarded_markers"],
                 "noKey": counts["no_key"],
             },
+            "waitingMarkers": result.horizons.total(),
+            "deleteHorizon": max(result.horizons, default=None),
             "batches": {name: counts[name] for name in ("copied", "rewritten", "emptied", "dropped")},
             "seconds": round(seconds, 3),
             "stops": stops,

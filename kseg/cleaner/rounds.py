@@ -412,12 +412,14 @@ def _pack(survivors: kernel.Survivors, out: bytearray, old: memoryview) -> None:
 class CleanedGroup:
     """Source segments and the new ``segment``, whose ``paths`` are empty in a dry run.
 
-    ``counts``: those of `Counts`, by name.
+    ``counts``: those of `Counts`, by name. ``horizons``: how many markers that transactions without records have left
+    wait for each delete horizon (ms).
     """
 
     sources: list[CleanerSegment]
     segment: CleanerSegment
     counts: Counter[str] = field(default_factory=Counter)
+    horizons: Counter[int] = field(default_factory=Counter)
 
     @property
     def bytes_before(self) -> int:
@@ -529,7 +531,7 @@ class Round:
 
         ``transactions``: their state at the start of the group; ``advance`` receives the number of bytes read.
         """
-        counts = Counts()
+        counts, horizons = Counts(), Counter[int]()
         writer = SegmentWriter(folder, group[0].base_offset, self._settings.interval_bytes)
         try:
             for source in group:
@@ -539,7 +541,7 @@ class Round:
                     window: Window, keeps_tombstones: bool = source.mtime_ms > self._legacy_horizon_ms
                 ) -> Callable[[RecordBuffers, Window], Filtered]:
                     """Windows come in the order of the segment; any thread may filter them."""
-                    verdicts = self._verdicts(window, keeps_tombstones, transactions)
+                    verdicts = self._verdicts(window, keeps_tombstones, transactions, horizons)
                     return partial(filter_window, offset_map, self._settings, keeps_tombstones, verdicts)
 
                 for found in workers.each(source.path, self._buffers, filtering, advance):
@@ -557,10 +559,13 @@ class Round:
         finally:
             writer.close()
         segment = CleanerSegment(group[0].base_offset, group[-1].mtime_ns, written.paths, written.sizes)
-        return CleanedGroup(group, segment, Counter(counts.as_dict()))
+        return CleanedGroup(group, segment, Counter(counts.as_dict()), horizons)
 
-    def _verdicts(self, window: Window, keeps_markers: bool, transactions: CleanedTransactions) -> memoryview:
-        """Returns one verdict per batch from the transaction state; ``keeps_markers`` if file times decide."""
+    def _verdicts(
+        self, window: Window, keeps_markers: bool, transactions: CleanedTransactions, horizons: Counter[int]
+    ) -> memoryview:
+        """Returns one verdict per batch from the transaction state; ``keeps_markers`` if file times decide. Counts the
+        markers that wait for a horizon in ``horizons``."""
         numbers = transactions.discardable(window)
         found = as_verdicts(numbers, window.count)
         for i, attributes in enumerate(window.attributes if numbers else ()):
@@ -569,8 +574,13 @@ class Round:
             found[i] = kernel.ALL
             if numbers[i] and self._settings.has_horizons:
                 found[i] |= kernel.EMPTY_TXN
-                if attributes & DELETE_HORIZON and window[i].base_timestamp <= self._settings.now_ms:
+                horizon = self._settings.now_ms + self._settings.delete_retention_ms
+                if attributes & DELETE_HORIZON:
+                    horizon = window[i].base_timestamp
+                if attributes & DELETE_HORIZON and horizon <= self._settings.now_ms:
                     found[i] |= kernel.DISCARD
+                else:
+                    horizons[horizon] += 1
             elif numbers[i] and not keeps_markers:
                 found[i] |= kernel.DISCARD
         for i in self._producers.last_batches(window):

@@ -27,7 +27,7 @@ from kseg.export import pa, pq
 from kseg.export.arrow import COLUMNS, by_value, need_pyarrow, record_batch, schema, valid_text
 from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, bits
 from kseg.export.decoded import BYTES, DECODED_WITH_SCHEMAS, DecodedColumns, Decoding, with_types
-from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
+from kseg.export.scanning import PartReader, ScanRequest, overflow_text, parts_of_scan
 from kseg.formats.json_values import bytes_value, encode
 from kseg.formats.rows import BytesLike
 from kseg.limits import CHUNK_BYTES
@@ -224,7 +224,7 @@ class _Reading:
     def __init__(self, paths: Iterable[str], options: ConvertOptions, warn: Callable[[str], None]) -> None:
         self._paths, self._options, self.warn = [*paths], options, warn
         self._jobs = min(options.threads, _MAX_DECODERS[str(options.form)])
-        self._left_out = 0
+        self._left_out = self._overflows = 0
 
     def chunks(
         self, timestamp_scale: int, chunk_bytes: int = CHUNK_BYTES
@@ -240,6 +240,7 @@ class _Reading:
             request = self._request([path])
             reader = PartReader(request, NAMES, timestamp_scale, self._refuse_or_count, self._jobs, chunk_bytes)
             for found, chunk in reader.chunks_of(part for _, part in parts_of_scan(request, warn=self.warn)):
+                self._overflows += chunk.overflows
                 yield found.file, chunk
 
     def decoded(self) -> DecodedColumns:
@@ -274,6 +275,8 @@ class _Reading:
     def summarize(self) -> None:
         if self._left_out > _MAX_DAMAGES:
             self.warn(f"{self._left_out - _MAX_DAMAGES} more damaged ranges are left out")
+        if self._overflows:
+            self.warn(f"{overflow_text(self._overflows)}; CSV and JSON Lines have the numbers")
 
 
 def _batches(

@@ -79,7 +79,8 @@ class Chunk:
     ``numbers``: int64, ``timestampType`` int32 (Kafka's ids: -1 none, 0 CreateTime, 1 LogAppendTime). ``bytes``: key
     and value. Headers of record i are entries ends[i] to ends[i + 1] of HEADER_KEYS and HEADER_VALUES among ``bytes``;
     the ends are HEADER_ENDS, int32, among ``numbers``. ``valid``: validity bits of ``timestamp``, null if the format
-    has none. ``is_proven``: False if all records are of broken batches.
+    has none. ``is_proven``: False if all records are of broken batches. ``overflows``: how many timestamps are null
+    because they do not fit in int64 when scaled.
     """
 
     count: int = 0
@@ -87,6 +88,7 @@ class Chunk:
     bytes: dict[str, Bytes] = field(default_factory=dict)
     valid: memoryview | None = None
     is_proven: bool = True
+    overflows: int = 0
 
     @property
     def size(self) -> int:
@@ -206,7 +208,9 @@ class Chunks:
             taken = columns[first * ROW_WIDTH + ROW_OFFSET : stop * ROW_WIDTH : ROW_WIDTH]
             chunk.numbers[OFFSET][at : at + stop - first] = taken
         if chunk.valid is not None:
-            kernel.times(columns, first, stop, self._scale, chunk.numbers[TIMESTAMP], chunk.valid, at)
+            chunk.overflows += kernel.times(
+                columns, first, stop, self._scale, chunk.numbers[TIMESTAMP], chunk.valid, at
+            )
         if TIMESTAMP_TYPE in chunk.numbers:
             kernel.kinds(columns, first, stop, chunk.numbers[TIMESTAMP_TYPE], at)
         for name, column in ((KEY, ROW_KEY), (VALUE, ROW_VALUE)):

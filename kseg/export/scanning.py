@@ -267,6 +267,12 @@ class PartReader:
             )
 
 
+def overflow_text(count: int) -> str:
+    """Returns a warning of timestamps that became null."""
+    are = "1 timestamp is" if count == 1 else f"{count} timestamps are"
+    return f"{are} null here: outside of the years -290308 to 294247, which a column of microseconds holds"
+
+
 class DamageLog:
     """Keeps the ranges that a reader skips because of damage, and logs each once, up to ten of each segment.
 

@@ -136,6 +136,7 @@ KINDS: dict[str, Kind] = {
     "leader-epochs-unsorted": Kind(WARNING, REBUILD_EPOCHS),
     "leader-epochs-missing": Kind(WARNING, REBUILD_EPOCHS),
     "leader-epochs-mismatch": Kind(WARNING, REBUILD_EPOCHS),
+    "leader-epochs-stale": Kind(INFO),
     "leader-epochs-beyond-end": Kind(WARNING, RECOVER),
     # Leftovers of kseg
     "pending-change": Kind(WARNING, COMPLETE),
@@ -180,6 +181,7 @@ KINDS: dict[str, Kind] = {
     "commit-below-start": Kind(INFO),
     "group-not-loaded": Kind(WARNING, needs=DECISION),
     "schema-alive": Kind(WARNING, needs=DECISION),
+    "tasks-ignored": Kind(INFO),
     "segments-below-log-start": Kind(INFO, "kseg retain", DECISION),
     "no-partition-metadata": Kind(ERROR, WITH_TOPIC_ID, TOPIC_ID),
     "bad-partition-metadata": Kind(ERROR, WITH_TOPIC_ID, TOPIC_ID, is_refused=True, start=OFFLINE),

@@ -526,19 +526,23 @@ class CommitTable:
 
     def take(self) -> list[CommittedOffset]:
         """Returns the committed offsets of the partitions read since the last call, by group, topic and partition; each
-        with ``logStartOffset``, ``logEndOffset`` and ``lag``, None if unknown."""
+        with ``logStartOffset``, ``logEndOffset``, ``lag``, and in ``outside`` how many offsets it is after the log end,
+        or (negative) before the log start: 0 within the log. They are None if unknown."""
         from kseg.node.group_lags import coordinator_partition, records_in_lags  # few commands list offsets
 
         self._end_partition()
         rows, count = list[CommittedOffset](), self._partition_count
         for each in sorted(self._found.values(), key=itemgetter("group", "topic", "partition")):
-            extent, lag = self._extent(each), None
+            extent, lag, outside = self._extent(each), None, None
             if extent is not None and each["offset"] is not None:
                 lag = max(0, extent[1] - max(each["offset"], extent[0]))
+                outside = max(0, each["offset"] - extent[1]) or min(0, each["offset"] - extent[0])
             start, end = extent or (None, None)
             wanted = None if count is None else coordinator_partition(each["group"], count)
-            more = {"logStartOffset": start, "logEndOffset": end, "lag": lag, "coordinatorPartition": wanted}
-            rows.append(each | more)
+            rows.append(each | {
+                "logStartOffset": start, "logEndOffset": end, "lag": lag, "outside": outside,
+                "coordinatorPartition": wanted,
+            })  # fmt: skip
         records_in_lags(rows, self._paths, self._scratch)
         self._found.clear()
         return rows

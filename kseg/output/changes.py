@@ -62,10 +62,14 @@ class PlanPrinter:
 
     def __init__(self, sink: Sink, notices: Notices, is_dry: bool, keeps: bool = True, is_quiet: bool = False) -> None:
         self.sink, self.notices = sink, notices
-        self.error, self.warning, self.detail = notices.error, notices.warning, notices.detail
+        self.warning, self.detail = notices.warning, notices.detail
         self.totals, self.undone = PlanTotals(), PlanTotals()
         self._is_dry, self._keeps, self._is_quiet = is_dry, keeps, is_quiet
         self._shown: dict[str, PlanTotals] = {}
+
+    def error(self, message: object) -> None:
+        self.notices.error(message)
+        self.sink.failures.append(str(message))
 
     def begin(self, at_once: int, partitions: int) -> None:
         self.totals, self.undone = PlanTotals(at_once), PlanTotals(at_once)
@@ -596,6 +600,11 @@ def _compacted(row: Row) -> list[str]:
         gone = [f"{row['gone'][kind]} {text}" for kind, text in _CLEANED.items() if row["gone"][kind]]
         if gone:
             lines.append(f"removed records: {', '.join(gone)}")
+    if row["waitingMarkers"]:
+        lines.append(
+            f"{row['waitingMarkers']} markers of transactions without records stay until their delete horizon, at the "
+            f"latest {shown_time(row['deleteHorizon'])}: the first round after it removes them"
+        )
     if later := row["laterRounds"]:  # known facts about rounds that a dry run does not perform
         lines += [
             f"round {number} would clean offsets {each['dirtyFrom']} to {each['dirtyTo'] - 1}, with {each['keys']} keys"

@@ -21,7 +21,7 @@ from kseg.output.notices import COPIED_INDENT, Notices, on_one_line, terminal_wi
 from kseg.output.progress import Progress
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, drawn, line_width
-from kseg.quantities import plural, quoted, shell_line, shown_bytes
+from kseg.quantities import named_path, plural, quoted, shell_line, shown_bytes
 from kseg.segment.paths import some, walk_path
 from kseg.stores.place import Place
 from kseg.verification.report import AssignedPartition, CheckReporter, Comparison, Finding, NodeStart, Report
@@ -177,6 +177,12 @@ class TextFindings(FindingsPrinter):
             agreed = "nothing" if comparison.agree_to is None else f"all up to offset {comparison.agree_to}"
             text += f"; {agreed} agrees, the first difference is at offset {comparison.diverge_at}"
         self.put(f"{on_one_line(place)}: {text}\n")
+        if comparison.has_own_offsets:
+            words = ["kseg", "verify", "--against", named_path(comparison.other), "--by", "content"]
+            self.notices.warning(
+                "if one is a copy with its own offsets, as of a mirrored topic, this compares what the records hold:",
+                shell_line([*words, named_path(comparison.path)]),
+            )
 
     def finish(self, report: Report) -> None:
         notices = self.notices

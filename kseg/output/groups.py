@@ -23,6 +23,7 @@ COMMIT_COLUMNS = (
     Column("OFFSET", color="cyan"),
     Column("LOG END", 4),
     Column("LAG"),
+    Column("OUTSIDE", is_number=False),
     Column("RECORDS"),
     Column("COMMITTED", 3, is_number=False),
     Column("AGE", 1, is_number=False),
@@ -123,7 +124,7 @@ class CommittedOffsetsPrinter(Printer):
         yield columns.heading(self._paint)
         for row, shown in zip(found, rows, strict=True):
             shown["METADATA"] = clipped(shown["METADATA"], width)
-            is_odd = row["offset"] is None or _is_outside(row)
+            is_odd = row["offset"] is None or bool(row["outside"])
             yield columns.line(shown, self._paint, "red" if is_odd else None)
 
     def _footer(self, found: list[CommittedOffset]) -> Iterator[str]:
@@ -132,7 +133,7 @@ class CommittedOffsetsPrinter(Printer):
         offsets = plural(len(found), "committed offset", "committed offsets", ",")
         places = f"{plural(groups, 'group', 'groups', ',')}, {plural(partitions, 'partition', 'partitions', ',')}"
         yield self._paint(f"{offsets}: {places}", bold=True)
-        if outside := sum(map(_is_outside, found)):
+        if outside := sum(bool(row["outside"]) for row in found):
             yield self._paint(f"outside of the log: {outside:,}", "red")
         if unread := [row for row in found if _is_unread(row)]:
             row = unread[0]
@@ -182,10 +183,6 @@ def _is_unread(row: CommittedOffset) -> bool:
     )
 
 
-def _is_outside(row: CommittedOffset) -> bool:
-    return row["lag"] is not None and not row["logStartOffset"] <= row["offset"] <= row["logEndOffset"]
-
-
 def _commit_cells(row: CommittedOffset) -> dict[str, str]:
     """Returns the texts of a row by column."""
     shown = {
@@ -196,6 +193,8 @@ def _commit_cells(row: CommittedOffset) -> dict[str, str]:
     shown |= {"OFFSET": str(row["offset"]), "METADATA": on_one_line(row["metadata"] or "")}
     if row["lag"] is not None:
         shown |= {"LOG END": str(row["logEndOffset"]), "LAG": str(row["lag"])}
+        if row["outside"]:
+            shown["OUTSIDE"] = f"{abs(row['outside'])} {'after the end' if row['outside'] > 0 else 'before the start'}"
         if row["lagRecords"] not in (None, row["lag"]):
             shown["RECORDS"] = str(row["lagRecords"])  # the other offsets of the lag are those of markers, or gone
     if (age := row["ageMs"]) is not None:

@@ -151,8 +151,8 @@ summary = path: bytes, files: int, bytes: int, allBytes: int?, groups: []groupSi
 _GROUPS = """
 committedOffset = group: any, topic: any, partition: int, offset: int?, leaderEpoch: int?, metadata: any,
     commitTimestamp: int?, expireTimestamp: int?, topicId: text?, recordOffset: int, logStartOffset: int?,
-    logEndOffset: int?, lag: int?, lagRecords: int?, offsetsPartition: int?, coordinatorPartition: int?, ageMs: int?,
-    error?: text
+    logEndOffset: int?, lag: int?, outside: int?, lagRecords: int?, offsetsPartition: int?, coordinatorPartition: int?,
+    ageMs: int?, error?: text
 shareGroupOffset = group: any, topic: any, topicId: text, partition: int, startOffset: int, stateEpoch: int?,
     recordOffset: int
 groupSize = group: bytes, records: int, bytes: int
@@ -217,7 +217,7 @@ rebuilt = directory: bytes, topicId: text, logStartOffset: int, logEndOffset: in
 
 _CARVE = f"""
 {_CHANGES.rstrip()}, batches: int, duplicates: int, torn: int, givenUp: int, mended: int, unfit: int,
-    unfitRanges: []range, readInPart: int, undecided: []undecided, nodes: []owner
+    unfitRanges: []range, readInPart: int, singleBatchLogs: int, undecided: []undecided, nodes: []owner
 carved = directory: bytes, topic: bytes, partition: int, evidence: carving, batches: int, records: int, bytes: int,
     firstOffset: int, lastOffset: int, gaps: int, firstTimestamp: int?, lastTimestamp: int?, producers: int,
     ranges: []range
@@ -226,7 +226,8 @@ carved = directory: bytes, topic: bytes, partition: int, evidence: carving, batc
 _COMPACT = """
 compaction = directory: bytes, rounds: int, dirtyFrom: int, dirtyTo: int, dirtyRatio: number, checkpoint: int,
     keys: int, laterRounds: []round, oneRoundMemory: int, peakBytes: int, bytesBefore: int, bytesAfter: int,
-    records: int, kept: int, gone: gone, batches: rewriting, seconds: number, stops: []text
+    records: int, kept: int, gone: gone, waitingMarkers: int, deleteHorizon: int?, batches: rewriting, seconds: number,
+    stops: []text
 cleanedSegment = directory: bytes, baseOffset: int, sources: []int, bytesBefore: int, bytesAfter: int, records: int,
     kept: int
 """

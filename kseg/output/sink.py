@@ -53,6 +53,8 @@ class Sink:
         self._gathered = 0
         self._cut = b""
         self._behind: WriteBehind | None = None
+        self.failures: list[str] = []
+        """Sentences on what the output lacks, because it could not be read: a page shows them."""
         self.is_terminal = os.isatty(descriptor)
 
     def write_behind(self) -> None:

@@ -61,6 +61,8 @@ class TopicIds:
 
     def find(self, topic: str) -> tuple[str, str] | None:
         """Returns an id and its source; None if no partition has one, or if they disagree."""
+        if topic == segment_files.METADATA_TOPIC:
+            return segment_files.METADATA_TOPIC_ID, "the same in each cluster"
         if (given := self.given(topic)) is not None:
             return given, "as it is given"
         if (known := self._node.topic_id(topic)) is not None:
@@ -75,6 +77,7 @@ class TopicIds:
 
 def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> str:
     """Writes the file if it is missing, malformed or not the given id. Returns the remaining problem, "" for none.
+    A node writes a missing one of the metadata log itself.
 
     ``new_name``: that of the directory afterwards, "" if it stays. Then the id is that of a topic of this name; one of
     another topic is removed. Raises BrokerRefusesError if the file cannot be read and no id is known.
@@ -82,7 +85,10 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
     old_name = os.path.basename(os.path.abspath(workspace.directory))
     name = new_name or old_name
     partition = segment_files.parse_partition_name(name)
-    if partition is None or name != f"{partition[0]}-{partition[1]}" or partition[0] == segment_files.METADATA_TOPIC:
+    if partition is None or name != f"{partition[0]}-{partition[1]}":
+        return ""
+    has_file = PARTITION_METADATA in workspace
+    if (is_metadata := partition[0] == segment_files.METADATA_TOPIC) and (new_name or not has_file):
         return ""
     if new_name:
         old = segment_files.parse_partition_name(old_name)
@@ -91,9 +97,8 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
         elif old is None or old[0] != partition[0]:
             workspace.delete(PARTITION_METADATA, f"is the id of another topic than {partition[0]}")
         return ""
-    has_file = PARTITION_METADATA in workspace
     current = text_files.topic_id_in(workspace.read_range(PARTITION_METADATA, 0, _MAX_BYTES)) if has_file else None
-    given = ids.given(partition[0])
+    given = segment_files.METADATA_TOPIC_ID if is_metadata else ids.given(partition[0])
     if current is not None and given in (None, current):
         return ""
     found = ids.find(partition[0]) if has_file or ids.is_kraft or given is not None else None

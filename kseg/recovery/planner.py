@@ -29,7 +29,7 @@ from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.segments import BrokerSegment, Loss, ReplayResult
 from kseg.recovery.moved_rows import MovedRows, names_of
 from kseg.recovery.options import BrokerStart, ReindexOptions, RepairOptions, TopicIds
-from kseg.recovery.workspace import SPILL_BYTES, BrokerRefusesError, File, Workspace, offset_of, spill
+from kseg.recovery.workspace import SPILL_BYTES, BrokerRefusesError, File, Workspace, spill
 from kseg.runtime.process_pool import Put, in_processes
 from kseg.runtime.threads import usable_cores
 from kseg.segment import files as segment_files
@@ -734,7 +734,8 @@ def reindex(workspace: Workspace, start: BrokerStart, with_snapshots: bool = Fal
     does not begin at offset 0, earlier producers come from the snapshot at its first segment's base. Raises
     DamagedLogError if a .log is damaged, PathError if it cannot be read.
     """
-    segments = [BrokerSegment(workspace, name.removesuffix(LOG), offset_of(name)) for name in workspace.names(LOG)]
+    names = workspace.names(LOG)
+    segments = [BrokerSegment(workspace, name.removesuffix(LOG), workspace.offset_of(name)) for name in names]
     segments.sort(key=lambda segment: segment.base_offset)
     interval = interval_of(workspace, start.interval_bytes, start.interval_source)
     era = replace(start.era, message_limit_bytes=_NO_LIMIT)

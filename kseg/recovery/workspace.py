@@ -77,14 +77,6 @@ def leading_offset(name: str) -> int | None:
     return offset if -_LIMIT <= offset < _LIMIT else None
 
 
-def offset_of(name: str) -> int:
-    """Like `leading_offset`, but raises BrokerRefusesError for a name without a number."""
-    offset = leading_offset(name)
-    if offset is None:
-        raise BrokerRefusesError(f"{name}: its name is no offset: a broker does not start with it; move it away")
-    return offset
-
-
 # Errors for partitions on which a broker does not start.
 
 
@@ -141,6 +133,14 @@ class Workspace(FilesOnDisk):
 
     def __contains__(self, name: object) -> bool:
         return name in self.files
+
+    def offset_of(self, name: str) -> int:
+        """Like `leading_offset`, but raises BrokerRefusesError for a name without a number."""
+        offset = leading_offset(name)
+        if offset is None:
+            where = f"{self.directory}/{name}"
+            raise BrokerRefusesError(f"{where}: its name is no offset: a broker does not start with it; move it away")
+        return offset
 
     def is_original(self, name: str) -> bool:
         """Whether it is a real file under some name, not new content."""

@@ -258,6 +258,9 @@ class Era(Release):
     """No producer state is built from a log of v0 or v1, even if there are snapshots."""
     deletes_epochs_of_old_formats = ReleaseRule(since=(2, 1), until=(3, 0))
     """The leader epochs of a log of v0 or v1 are deleted."""
+    truncates_by_epochs_of_old_formats = ReleaseRule(since=(0, 11), until=(2, 2))
+    """A follower truncates by leader epochs, even if v0 or v1 messages follow them; 2.1.1 did so no more
+    (KAFKA-7897)."""
 
     @property
     def lowest_scanned_epoch(self) -> int:

@@ -24,7 +24,7 @@ from kseg import __version__
 from kseg.errors import KsegError, UnsupportedError
 from kseg.findings.table import ERROR, INFO, SEVERITIES, WARNING, texts_of
 from kseg.formats.json_values import fields_of, name_value
-from kseg.formats.suffixes import INDEX, TRANSACTION_INDEX
+from kseg.formats.suffixes import INDEX, LOG, TRANSACTION_INDEX
 from kseg.kernel.layout import headers
 from kseg.node.node import Nodes
 from kseg.output.findings import NEEDED, FindingsPrinter, comparison_row, finding_row, show_totals, start_text
@@ -33,8 +33,8 @@ from kseg.output.progress import Progress
 from kseg.output.sink import MemorySink, Sink
 from kseg.positioned import read_at
 from kseg.quantities import plural, shell_line, shown_bytes, shown_time
-from kseg.segment.files import SegmentFile, list_segments, parse_partition_name
-from kseg.segment.paths import expand_path, is_log_directory
+from kseg.segment.files import SegmentFile, file_names, list_segments, parse_partition_name
+from kseg.segment.paths import expand_path, is_log_directory, some
 from kseg.segment.seek import OFFSET_ENTRY, index_path
 from kseg.sidefiles.indexes import TransactionIndex
 from kseg.stores.place import Place
@@ -140,7 +140,10 @@ def html_report(sink: Sink, kind: str, title: str, paths: Sequence[str]) -> Iter
     make = {STATS: _stats, CLUSTER: _cluster, RETENTION: _retention, PLAN: _plan}[kind]
     names, data = [on_one_line(path) for path in paths], {"kind": kind, "rows": rows}
     verdict, tone, cards = make(rows)
-    sink.write(page_bytes(Page(title, verdict, tone, names, cards, [], data)))
+    notes = [f"Not read: {on_one_line(failure)}" for failure in printed.failures]
+    if notes and kind != PLAN:  # which tells the directories that have no plan
+        verdict, tone = f"{verdict.rstrip('.')}. Not all could be read: see the notes.", "error"
+    sink.write(page_bytes(Page(title, verdict, tone, names, cards, [], data, notes)))
     sink.flush()
 
 
@@ -493,7 +496,10 @@ def _note(directory: str) -> str:
     if not _is_local(directory):
         return "segments are drawn for local directories only"
     try:
-        return "log directory" if is_log_directory(directory) else "no segments"
+        if is_log_directory(directory):
+            return "log directory"
+        leftovers = sorted(name for name in file_names(directory) if f"{LOG}." in name)
+        return f"no segments but {some(leftovers)}" if leftovers else "no segments"
     except (KsegError, OSError):
         return "the directory cannot be read"
 

@@ -21,7 +21,7 @@ from kseg.node.server_properties import DEFAULTS, ServerProperties
 from kseg.node.topics import NO_SEGMENT, Topics, warn_left_alone
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, RULES, Number, Value, option
-from kseg.quantities import plural, show_span, shown_bytes, shown_time
+from kseg.quantities import named_path, plural, shell_line, show_span, shown_bytes, shown_time
 from kseg.releases.release import LOG_START, SIZE, TIME, Era, RetentionRules
 from kseg.segment import files as segment_files
 from kseg.segment.files import SegmentFile, segment_file, segment_stem
@@ -752,12 +752,25 @@ class RetentionPlanner(Planner):
             is_each = explains or self._options.counts_records
             rows = explain(found, counts or (None,) * len(found.log.segments)) if is_each else iter(())
             self.reporter.summary(partition_row(found, settings, counts), rows)
-        if not explains and (segment := first_in_future(found)) is not None:
+        if (segment := first_in_future(found)) is not None:
             self.reporter.warning(
                 f"{segment.file.path}: its newest time, {shown_time(segment.largest_ms)}, is in the future: "
-                "it and all later segments stay whatever their age (--explain shows why)"
+                f"it and all later segments stay whatever their age{'' if explains else ' (--explain shows why)'}"
             )
+            if settings.limits.retention_bytes < 0:
+                self._show_way_out(found)
         return found.plan
+
+    def _show_way_out(self, found: Retention) -> None:
+        """Names the limit by which a log goes whose age deletes nothing. How much of it is a decision."""
+        words = ["kseg", "retain", "--dry-run", "--retention-bytes", str(found.left_bytes // 2)]
+        words += ["--policy", self._options.policy] if self._options.policy is not None else []
+        words += [word for topic in self._options.topics for word in ("--topic", topic)]
+        self.reporter.warning(
+            "only a size limit deletes such segments, old and new ones alike: retention.bytes of the topic, or here "
+            "--retention-bytes. How much stays is a decision; this shows what would go at half the size:",
+            shell_line([*words, named_path(found.plan.directory)]),
+        )
 
 
 def _summary(changed: list[tuple[Retention, Counts]]) -> str:

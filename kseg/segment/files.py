@@ -39,6 +39,8 @@ LOCK_NAME = ".lock"
 OWN_PREFIX = ".kseg-"
 """Prefix of the names of kseg's own files in partitions and log directories."""
 METADATA_TOPIC = "__cluster_metadata"
+METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+"""Uuid.METADATA_TOPIC_ID: the same in each cluster."""
 OFFSETS_TOPIC = "__consumer_offsets"
 REMOTE_METADATA_TOPIC = "__remote_log_metadata"
 LAST_OFFSET = (1 << 63) - 1

@@ -543,8 +543,12 @@ def _chunks_of(
     """Yields the records of parts as chunks with these columns. Raises PathError, KsegError."""
     reader = scanning.PartReader(options, columns, _MICROSECONDS, _report_of(options))
     for part, source in _opened_parts(parts, options):
+        overflows = 0
         for chunk in reader.chunks(part, source):
+            overflows += chunk.overflows
             yield part, chunk
+        if overflows:
+            _log.warning("%s: %s", part.file.path, scanning.overflow_text(overflows))
 
 
 def _opened_parts(parts: Sequence[TaskPart], options: Options) -> Iterator[tuple[scanning.ScanPart, Source]]:

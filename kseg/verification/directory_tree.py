@@ -112,6 +112,7 @@ class DirectoryCheck:
         below = [Place(path) / name for name in sorted(others) if _is_directory_of_others(path, name)]
         is_partition = parse_partition_name(name) is not None and not below and (is_named or _has_names_of_kafka(files))
         if segment_files.holds_segments(path) or is_partition:
+            self._moved([path])
             for outcome in self._outcomes([Task(path, self.nodes.partition(path).state)]):
                 if outcome.failure is not None:
                     raise PathError(outcome.failure)
@@ -146,6 +147,8 @@ class DirectoryCheck:
                 raise PathError(f"{path}: no partition of a topic that --topic names")
         if directory is not None and not wanted.topics:
             log_directories.judge_entries(directory, node, report, settings.level)
+        else:
+            self._moved(partitions)
         topic_ids: dict[str, str | None] = {}
         extents: dict[str, LogSpan] = {}
         for outcome in self._partitions(tasks_of(node, partitions)):
@@ -168,6 +171,12 @@ class DirectoryCheck:
                 self._side_files(Place(directory.path) / segment_files.REMOTE_INDEX_CACHE)
         self._other_entries(path, files, others)
         return True
+
+    def _moved(self, partitions: Iterable[str]) -> None:
+        """Reports partitions that a broker has renamed, outside of a log directory that is checked as a whole."""
+        for path in partitions:
+            if (place := parse_partition_name(os.path.basename(os.path.abspath(path)))) is not None:
+                log_directories.judge_moved(path.rstrip(os.sep), place, self.report)
 
     def _partitions(self, tasks: list[Task]) -> Iterator[CheckedPartition]:
         """Checks the partitions of a log directory, the rest of them in other processes if it is worth their cost."""

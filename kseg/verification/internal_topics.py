@@ -1,6 +1,8 @@
-"""Checks the records of internal topics together: groups that no coordinator loads, schemas that live on.
+"""Checks the records of internal topics together: groups that no coordinator loads, schemas that live on, and tasks
+that no worker runs.
 
-Sources: GroupCoordinatorShard.replay and GroupMetadataManager of Kafka 4.4.0 (KIP-848); SchemaKey of Schema Registry.
+Sources: GroupCoordinatorShard.replay and GroupMetadataManager of Kafka 4.4.0 (KIP-848); SchemaKey of Schema Registry;
+KafkaConfigBackingStore of Kafka 4.4.0 (KAFKA-16838).
 """
 
 import json
@@ -11,6 +13,7 @@ from contextlib import suppress
 from kseg.errors import KsegError
 from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import LOG
+from kseg.quantities import plural
 from kseg.segment.files import OFFSETS_TOPIC
 from kseg.segment.paths import some
 from kseg.segment.reader import open_segment
@@ -20,6 +23,7 @@ from kseg.verification.partition import PartitionCheck, Rule
 MAX_BYTES = 256 << 20
 """A larger partition is not read once more for these checks."""
 SCHEMAS_TOPIC = "_schemas"
+CONNECTORS_TOPIC = "connect-configs"
 _CLASSIC, _OF_CONSUMER_GROUPS = 2, frozenset({3, 5, 6, 7, 8, 16})
 """Versions of the keys in __consumer_offsets."""
 _METADATA = 3
@@ -33,7 +37,7 @@ class InternalTopicRule(Rule):
 
     def finish(self) -> None:
         partition = self.partition
-        checks = {OFFSETS_TOPIC: self._groups, SCHEMAS_TOPIC: self._schemas}
+        checks = {OFFSETS_TOPIC: self._groups, SCHEMAS_TOPIC: self._schemas, CONNECTORS_TOPIC: self._connectors}
         check = checks.get(partition.topic or "")
         is_small = sum(segment.size for segment in partition.segments) <= MAX_BYTES
         if check is not None and partition.settings.level == DEEP and partition.directory is not None and is_small:
@@ -80,6 +84,36 @@ class InternalTopicRule(Rule):
             if alive and len(alive) < len(forms):
                 text = f"version {number} of subject {subject!r} is deleted, but alive under another form of its key: "
                 self.report.add("schema-alive", self.partition.name, text + some(alive))
+
+    def _connectors(self, entries: Iterator[Entry]) -> None:
+        """Reports task configurations that a worker ignores: when it reads their commit, it has no connector of the
+        name. A deletion leaves those of the connector, and after a compaction a newer connector follows its tasks."""
+        tasks: dict[str, set[str]] = {}
+        alive, ignored = set[str](), dict[str, None]()
+        for _, key, value in entries:
+            kind, dash, name = key.decode("utf-8", "replace").partition("-")
+            if not dash:
+                continue
+            if kind == "connector":
+                (alive.discard if value is None else alive.add)(name)
+            elif kind == "task":
+                name, _, number = name.rpartition("-")
+                of = tasks.setdefault(name, set())
+                (of.discard if value is None else of.add)(number)
+            elif kind == "commit" and value is not None:
+                ignored.pop(name, None)
+                ignored.update({name: None} if name not in alive else {})
+        ignored.update({name: None for name in tasks if name not in alive})
+        counts = {name: len(tasks[name]) for name in ignored if tasks.get(name)}
+        found = [f"{name} ({_why_ignored(name in alive, count)})" for name, count in counts.items()]
+        if found:
+            text = f"task configurations that no worker uses: {some(found)}"
+            self.report.add("tasks-ignored", self.partition.name, text, details={"count": len(found)})
+
+
+def _why_ignored(is_alive: bool, count: int) -> str:
+    of = plural(count, "task", "tasks")
+    return f"{of}, committed before the connector's newest configuration" if is_alive else f"{of}, no connector"
 
 
 def _entries(partition: PartitionCheck) -> Iterator[Entry]:

@@ -182,13 +182,19 @@ def _directory_names(directory: LogDirectory, report: Report) -> None:
             continue
         if parsed[0] == METADATA_TOPIC:
             continue
-        ending = name.rpartition("-")[2] if is_moved(name) else ""
-        if ending in ("delete", "stray", "future"):
-            report.add(f"{ending}-directory", path, f"{parsed[0]}-{parsed[1]} under a name that ends in -{ending}")
+        ending = judge_moved(path, parsed, report)
         if ending in ("", "future"):
             before = seen.setdefault((*parsed, ending), name)
             if before != name:
                 report.add("broker-would-not-start", path, f"{before} and {name} are the same partition")
+
+
+def judge_moved(path: str, place: tuple[str, int], report: Report) -> str:
+    """Reports a partition that a broker has renamed. Returns the ending of its name; "" if it has its own name."""
+    ending = path.rpartition("-")[2] if is_moved(path) else ""
+    if ending:
+        report.add(f"{ending}-directory", path, f"{place[0]}-{place[1]} under a name that ends in -{ending}")
+    return ending
 
 
 def topic_partition(name: str) -> tuple[str, int] | None:

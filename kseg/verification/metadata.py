@@ -239,7 +239,12 @@ def judge_topic_id(path: str, topic: str | None, topic_id: str, state: BrokerSta
     """Compares the topic id in a partition.metadata with __cluster_metadata. ``state``: what that says about the
     partition."""
     wanted, own = state.topic_id, {"topicId": topic_id}
-    if wanted == "":
+    if topic == segment_files.METADATA_TOPIC:
+        if topic_id != (wanted := segment_files.METADATA_TOPIC_ID):
+            text = f"topic id {topic_id}; that of {topic} is {wanted} in each cluster"
+            own |= {"expectedTopicId": wanted, "reason": REFUSED}
+            report.add("bad-partition-metadata", path, text, details=own)
+    elif wanted == "":
         report.add("unknown-topic", path, f"__cluster_metadata has no topic {topic}", details=own)
     elif wanted is not None and wanted != topic_id:
         text = f"topic id {topic_id}; in __cluster_metadata {topic} has {wanted}"

@@ -127,7 +127,7 @@ class RepairTarget:
     @property
     def topic_id(self) -> str | None:
         """The topic id by the cluster metadata, or by all other partitions of the topic; None if these disagree."""
-        if self.partition is None or self.is_metadata:
+        if self.partition is None:
             return None
         try:
             found = self.root.topic_ids.find(self.partition[0])
@@ -320,6 +320,13 @@ class Repairs:
         is_swap = kind.repair == REINDEX and finding.file.endswith(SWAP)
         verb, options = _parsed(SALVAGE if is_swap else kind.repair)
         needs = kind.needs
+        if "expectedTopicId" in finding.details and not target.is_metadata:
+            argv = _argv(verb, {"--topic-id": finding.details["expectedTopicId"]}, target.path)
+            text = (
+                f"{finding.message}: the records are those of another topic of this name, deleted before or of another "
+                f"cluster; {' '.join(argv[:-1])} would make them those of the topic of today"
+            )
+            return self._deciding(finding._replace(message=text), target, argv)
         if needs == TOPIC_ID and (topic_id := target.topic_id) is not None:
             options, needs = options | {"--topic-id": topic_id}, None
         if "--from-replica" in options and "other" in finding.details:

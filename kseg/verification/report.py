@@ -221,6 +221,10 @@ class Report:
         return left
 
 
+_FEW_DIFFERENT = 10
+"""So many records that differ are no copy at other offsets."""
+
+
 @dataclass(slots=True)
 class Comparison:
     """The result for partition ``path`` against ``other``. Counts are of records; an offset is None if there is none.
@@ -244,6 +248,12 @@ class Comparison:
     repeated_here: int = 0
     repeated_there: int = 0
     out_of_order: int = 0
+
+    @property
+    def has_own_offsets(self) -> bool:
+        """Whether so much differs by offset that one may be a copy of the other's records at other offsets."""
+        apart = not self.same and min(self.only_here, self.only_there) > 0
+        return not self.by and (apart or self.different > max(self.same // 4, _FEW_DIFFERENT))
 
     @property
     def is_identical(self) -> bool:

@@ -310,9 +310,13 @@ class PendingChangeRule(Rule):
             return
         from kseg.changes.accepted_gaps import accepted_gaps  # few partitions have been changed
         from kseg.changes.quarantine import check_folder, folder_of, leftovers, pending
+        from kseg.changes.unrecorded import is_left
 
         # A log directory may be a link; nothing follows links in the quarantine.
         directory = resolved(self.partition.name)
+        if is_left(directory):
+            text = "a change was interrupted before its record was written: some files are in their new state"
+            self.report.add("pending-change", directory, text)
         if not Place(folder_of(directory)).lexists():
             return
         try:
@@ -399,6 +403,7 @@ class EpochRule(Rule):
             self._state = kernel.EpochState()
             self._changes = partition.buffers.int64s("epoch changes", _CHANGE_LIMIT * kernel.CHANGE_WIDTH)
             self._runs: list[_Run] = []
+            self._ends_without_epochs = True
 
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
         is_on, start = self._is_on and segment.file.kind == suffixes.LOG, 0
@@ -407,6 +412,7 @@ class EpochRule(Rule):
             for i in range(self._state.found):
                 at = i * kernel.CHANGE_WIDTH
                 run = _Run(*self._changes[at : at + kernel.CHANGE_WIDTH].tolist())
+                self._ends_without_epochs = run.epoch < 0
                 if run.epoch < 0:
                     # A broker clears the file when it appends a message without epoch.
                     self._runs.clear()
@@ -450,6 +456,13 @@ class EpochRule(Rule):
             text = f"epoch {entry.epoch} begins at offset {entry.start_offset}, the log ends at {end}"
             details = {"leaderEpoch": entry.epoch, "startOffset": entry.start_offset, "logEndOffset": end}
             self.report.add("leader-epochs-beyond-end", self._path, text, offset=end, details=details)
+        has_messages = end > (segments[0].base_offset or 0)
+        era = self.partition.settings.era
+        if self._ends_without_epochs and has_messages and era.truncates_by_epochs_of_old_formats:
+            epoch, start = entries[-1]
+            text = f"the log ends with messages of v0 or v1, which have no epoch; the last one in the file is {epoch}"
+            details = {"leaderEpoch": epoch, "startOffset": start}
+            self.report.add("leader-epochs-stale", self._path, text, offset=start, details=details)
         self._compare(entries)
 
     def _missing(self, reason: str) -> None:

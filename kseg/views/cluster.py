@@ -75,6 +75,7 @@ def show_clusters(sink: Sink, options: ClusterOptions, notices: Notices) -> int:
                 _changes(sink, options, old.image, loaded.image)
         except KsegError as error:
             notices.error(error)
+            sink.failures.append(str(error))
             status = max(status, error.exit_status)
             continue
         if loaded.lacking:

@@ -91,6 +91,7 @@ class PathWalk(Generic[OptionsT]):
 
     def _failed(self, error: object, status: int) -> None:
         self.notices.error(error)
+        self.sink.failures.append(str(error))
         self.status = max(self.status, status)
 
     @contextmanager

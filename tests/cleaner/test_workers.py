@@ -137,9 +137,9 @@ def test_a_marker_goes_when_its_horizon_is_reached(late_ms: int, left: list[int]
     superseded = build_record_batch([old], TRANSACTIONAL, producer=7, epoch=0, sequence=0)
     latest = build_record_batch([NewRecord(2, 1_000_002, b"k", b"new")])
     write_log(partition, [superseded, build_marker(1, 7, True), latest], 1 << 20)
-    clean(partition)
+    assert not clean(partition).horizons
     assert markers(partition) == [1], "the data of its transaction was there until now"
-    clean(partition, 0)
+    assert clean(partition, 0).horizons == {NOW + RETENTION: 1}
     assert markers(partition) == [1], "from now on it has a delete horizon"
-    clean(partition, 0, now_ms=NOW + RETENTION + late_ms)
+    assert clean(partition, 0, now_ms=NOW + RETENTION + late_ms).horizons.total() == len(left)
     assert markers(partition) == left

@@ -265,6 +265,13 @@ def test_pieces_that_nothing_decides_stay_apart_and_are_named(kseg: Kseg, image:
     assert "may be parts of one log" in done.err
 
 
+def test_many_logs_of_one_batch_are_counted(kseg: Kseg, image: Path) -> None:
+    image.write_bytes(b"".join(padded(batch(0, 1 + i, TIME + i)) for i in range(120)))
+    done = carve(kseg, image)
+    assert done.objects[-1]["singleBatchLogs"] == len(carved_batches(image.parent / "out")) == 120
+    assert "120 of the logs hold one batch each" in done.err
+
+
 def test_the_result_is_whole_for_other_commands(kseg: Kseg, image: Path) -> None:
     image.write_bytes(files_one_by_one(CLEAN))
     output = image.parent / "out"

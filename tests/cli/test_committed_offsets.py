@@ -118,6 +118,7 @@ def test_the_offsets_are_those_that_the_broker_knows(kseg: Kseg) -> None:
         max(0, offset["logEndOffset"] - offset["offset"]) for offset in TRUTH
     ]
     assert len({offset["group"] for offset in found}) == 11
+    assert {offset["group"]: offset["outside"] for offset in found if offset["outside"]} == {"ahead": 78}
 
 
 def test_a_table_of_offsets_is_this_one(kseg: Kseg) -> None:

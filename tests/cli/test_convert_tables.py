@@ -327,6 +327,13 @@ def hive(directory: Path) -> list[str]:
     return sorted(str(path.relative_to(directory)) for path in directory.rglob("*.*") if path.name != ".lock")
 
 
+@pytest.mark.parametrize("more", [(), ("--partition-by", "date")])
+def test_times_that_no_column_holds_are_counted(kseg: Kseg, tmp_path: Path, more: tuple[str, ...]) -> None:
+    jumping(tmp_path / "a-0", [0, 1 << 36, 1 << 35])
+    told = kseg("convert", "--to", "parquet", *more, "-o", tmp_path / "out", tmp_path / "a-0").expect(0).err
+    assert "kseg: 2 timestamps are null here: outside of the years" in told
+
+
 @pytest.mark.parametrize("open_files", [128, 2])
 def test_files_by_date_come_back_in_the_order_of_offsets(
     kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_files: int
@@ -338,7 +345,7 @@ def test_files_by_date_come_back_in_the_order_of_offsets(
     jumping(tmp_path / "logs/a-1", [0])
     monkeypatch.setattr(record_files, "_CHUNK_BYTES", dict.fromkeys(FORMS, 1))
     asked = ("convert", "--to", "parquet", "--partition-by", "topic,partition,date", "-o", tmp_path / "hive")
-    kseg(*asked, tmp_path / "logs").expect(0)
+    assert "are null" not in kseg(*asked, tmp_path / "logs").expect(0).err
     found = hive(tmp_path / "hive")
     days = [*(f"2026-09-{day}" for day in range(20, 25)), "__HIVE_DEFAULT_PARTITION__"]
     assert list(dict.fromkeys(Path(path).parent.name for path in found)) == [f"date={day}" for day in days]

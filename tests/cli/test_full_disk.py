@@ -1,5 +1,6 @@
 """Full disks: what frees space needs none, and is completed by the same command after a kill."""
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -9,9 +10,11 @@ import pytest
 
 from changes.failing import CountingDisk, KillingDisk, every_call
 from cli.command import Kseg, files
-from cli.dying import on, outcome
+from cli.dying import on, on_disk, outcome
 from cli.test_recover_disk_space import PLAIN, flip
 from conditions import with_free_bytes
+from kseg.changes.quarantine import FOLDER
+from kseg.changes.unrecorded import LINK
 from recovery.damages import read, write
 from retention.partitions import RETENTION
 
@@ -107,7 +110,8 @@ def test_a_full_disk_and_a_kill_change_nothing_in_the_result(
 def test_kept_on_another_disk(
     kseg: Kseg, tmp_path: Path, spare: Path, monkeypatch: pytest.MonkeyPatch, case: str, step: int
 ) -> None:
-    """Killed before the record is written, the same command changes the rest; undone, everything is as before."""
+    """Killed before the record is written, undo takes everything back, and so does the same command before it starts
+    anew; undone, everything is as before."""
     make, words = CASES[case]
     roomy = make(folder(tmp_path / "roomy"))
     before = outcome(roomy.parent)
@@ -127,9 +131,39 @@ def test_kept_on_another_disk(
         partition = make(folder(tmp_path / str(at)))
         fill(partition.parent, monkeypatch, 8192)
         on(KillingDisk(at), monkeypatch, *words, partition)
+        if at % 2:
+            monkeypatch.undo()
+            if (partition / LINK).is_symlink() and outcome(partition.parent) != before:
+                assert "before its record" in kseg("verify", partition).out.decode()
+                kseg("undo", "--dry-run", partition).expect(0, "would be taken back first")
+                kseg("undo", partition).expect(0, "and is taken back")
+            kseg("undo", "-q", partition)
+            assert outcome(partition.parent) == before, (at, disk.calls[at])
+            assert not [*partition.glob(".kseg*"), *spare.rglob("*.json")]
         kseg(*words, partition).expect(0)
         assert outcome(partition.parent) == after, (at, disk.calls[at])
         monkeypatch.undo()
+        shutil.rmtree(spare)
+        spare.mkdir()
+
+
+class MountedQuarantine(CountingDisk):
+    """The quarantine of the partition is a mount point, which cannot be removed."""
+
+    def remove_directory(self, path: str) -> None:
+        if path.endswith(FOLDER):
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        super().remove_directory(path)
+
+
+def test_a_quarantine_that_is_a_mount_point_stays_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = damaged(folder(tmp_path / "logs"))
+    before = outcome(partition)
+    folder(partition / FOLDER)
+    for words in (("recover", "--full"), ("undo",)):
+        assert on_disk(MountedQuarantine(), monkeypatch, *words, "-q", partition) == 0
+        assert (outcome(partition) == before) == (words == ("undo",))
+    assert list((partition / FOLDER).iterdir()) == []
 
 
 def folder(path: Path) -> Path:

@@ -53,6 +53,13 @@ def test_bytes_of_a_table_are_not_for_a_terminal(kseg: Kseg, monkeypatch: pytest
         done.expect(2, "give -o FILE, or a pipe", out=b"")
 
 
+def test_a_refusal_names_the_partition(kseg: Kseg, tmp_path: Path) -> None:
+    """Of many partitions with the same problem, each has a line of its own."""
+    partition = Path(shutil.copytree(RETAINED / "r-delrec-0", tmp_path / "r-delrec-0"))
+    (partition / "copy.log").write_bytes(bytes(8))
+    kseg("recover", tmp_path).expect(3, f"{partition / 'copy.log'}: its name is no offset")
+
+
 CLEAN_ALL = ("--min-cleanable-ratio", "0", "--include-active", "--drop-null-keys")
 
 

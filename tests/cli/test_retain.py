@@ -142,6 +142,13 @@ def test_a_time_in_the_future_is_named(kseg: Kseg, logs: Path) -> None:
     early = str(NOW_MS - 7_000_000)
     done = kseg("retain", *HOUR, "--now", early, logs / "r-time-half-0")
     assert f"{124:020d}.log: its newest time, 2026-11-21 07:22:40.803Z, is in the future" in done.err
+    # The way out: no age deletes them, only a size does.
+    (command,) = (line.split() for line in done.err.splitlines() if line.startswith("    kseg "))
+    assert "--retention-bytes" in command
+    plan = kseg(*command[1:], "--format", "json").expect(1)
+    assert plan.of_type("action")
+    limited = kseg("retain", *HOUR, "--retention-bytes", "1G", "--now", early, logs / "r-time-half-0")
+    assert "    kseg " not in limited.err
     done = kseg("retain", *HOUR, "--now", early, "--explain", "--color", "never", logs / "r-time-half-0")
     assert max(map(len, done.lines[1:])) <= 80
     assert "that time is in the future" in done.out.decode()

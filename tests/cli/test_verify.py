@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cli.command import TESTDATA, Kseg, spawned
+from kseg import writer
 from kseg.cli.main import run
 from kseg.findings.table import KINDS
 
@@ -262,6 +263,23 @@ def test_the_metadata_log_needs_no_file_of_its_id(tmp_path: Path, kseg: Kseg) ->
     assert [row["severity"] for row in rows if row["code"] == "no-partition-metadata"] == ["info"]
 
 
+@pytest.mark.parametrize("content", ["", "\0" * 50, "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n"])
+def test_a_wrong_id_of_the_metadata_log_is_mended_without_one_from_outside(
+    content: str, tmp_path: Path, kseg: Kseg
+) -> None:
+    logs = Path(shutil.copytree(TESTDATA / "log-directories/4.4.0/logs", tmp_path / "logs"))
+    file = logs / "__cluster_metadata-0" / "partition.metadata"
+    whole = file.read_bytes()
+    file.write_text(content)
+    (summary,) = kseg("verify", "--format", "json", logs).of_type("summary")
+    assert not summary["nodes"][0]["starts"]
+    (command,) = summary["next"]
+    kseg(*command[1:]).expect(0)
+    assert file.read_bytes() == whole
+    (summary,) = kseg("verify", "--format", "json", logs).of_type("summary")
+    assert (summary["nodes"][0]["starts"], summary["next"]) == (True, [])
+
+
 def test_files_of_others_are_told_as_theirs(tmp_path: Path, kseg: Kseg) -> None:
     logs = Path(shutil.copytree(TESTDATA / "damaged/findings/future-directory/logs", tmp_path / "logs"))
     for name in (".nfs000000000a1b2c3d", "00000000000000000097.tierstate", "notes"):
@@ -272,6 +290,31 @@ def test_files_of_others_are_told_as_theirs(tmp_path: Path, kseg: Kseg) -> None:
     assert "over NFS: .nfs" in row["message"]
     assert "of Confluent Server: 00000000000000000097.tierstate" in row["message"]
     assert "that no broker knows: notes" in row["message"]
+
+
+def test_a_copy_at_other_offsets_points_to_the_comparison_by_content(tmp_path: Path, kseg: Kseg) -> None:
+    here, there = (tmp_path / name / "t-0" for name in "ab")
+    for path, first in ((here, 0), (there, 3)):
+        with writer(path) as rows:
+            for i in range(100):
+                rows.append(value=b"%d" % i, timestamp=1, offset=first + i)
+    told = kseg("verify", "--against", there, here).expect(1).err
+    (command,) = [line.split() for line in told.splitlines() if "--by content" in line]
+    assert "by content" not in kseg(*command[1:]).expect(0).err
+    few = TESTDATA / "damaged/findings/replicas-diverge"
+    case = json.loads((few / "case.json").read_text())
+    assert "--by content" not in kseg("verify", "--against", few / case["against"], few / case["judged"]).err
+
+
+def test_partitions_that_a_broker_has_renamed_are_told_without_a_log_directory(tmp_path: Path, kseg: Kseg) -> None:
+    for ending in ("delete", "future", "stray"):
+        named = tmp_path / f"dplain-0.{'0' * 32}-{ending}"
+        shutil.copytree(TESTDATA / "damaged/findings/future-directory/logs/dplain-0", named)
+        assert f"{ending}-directory" in kseg("verify", "--severity", "info", f"{named}/").expect(0).out.decode()
+    codes = [row["code"] for row in kseg("verify", "--format", "json", tmp_path).of_type("finding")]
+    assert [code for code in codes if code.endswith("-directory")] == [
+        "delete-directory", "future-directory", "stray-directory",
+    ]  # fmt: skip
 
 
 def test_offsets_of_logs_that_are_gone_are_told(tmp_path: Path, kseg: Kseg) -> None:

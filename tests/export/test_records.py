@@ -207,6 +207,7 @@ def test_timestamps_are_scaled_and_null_where_that_is_too_much(tmp_path: Path) -
     assert [row[1] for row in read_rows(path)] == [1000, 1005, largest, largest // 1000, -2, None]
     scaled = [row[1] for row in read_rows(path, timestamp_scale=1000)]
     assert scaled == [1_000_000, 1_005_000, None, largest // 1000 * 1000, -2000, None]
+    assert [chunk.overflows for chunk in read_chunks(path, timestamp_scale=1000)] == [1]
 
 
 def test_a_record_with_more_headers_than_the_buffer_holds(tmp_path: Path) -> None:

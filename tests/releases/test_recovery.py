@@ -43,6 +43,7 @@ TURNS: dict[type[Release], dict[str, list[tuple[int, ...]]]] = {
         "snapshots_each_replayed_segment": [(0, 7), (2, 0)], "has_topic_formats": [(0, 7), (3, 0)],
         "has_strict_epochs": [(0, 7), (2, 0)],
         "ignores_lost_indexes": [(1, 1), (2, 3)], "skips_old_formats": [(2, 0), (3, 0)],
+        "truncates_by_epochs_of_old_formats": [(0, 11), (2, 2)],
         "deletes_epochs_of_old_formats": [(2, 1), (3, 0)], "lowest_scanned_epoch": [(2, 1), (2, 6)],
     },
     RetentionRules: {

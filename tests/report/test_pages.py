@@ -63,6 +63,8 @@ def test_a_directory_without_a_strip_says_why(kseg: Kseg, tmp_path: Path) -> Non
     root = tmp_path / "kafka-1"
     shutil.copytree(CASE, root / "orders-0")
     (root / "empty-0").mkdir()
+    (root / "left-0").mkdir()
+    shutil.copy(next((root / "orders-0").glob("*.log")), root / "left-0" / "00000000000000000000.log.deleted")
     (root / "recovery-point-offset-checkpoint").write_text("damaged")
     packed = shutil.make_archive(str(tmp_path / "logs"), "tar", root, "orders-0")
     out = tmp_path / "report.html"
@@ -70,8 +72,19 @@ def test_a_directory_without_a_strip_says_why(kseg: Kseg, tmp_path: Path) -> Non
     notes = {row["path"]: row["note"] for row in data_of(out.read_text())["partitions"] if row["strip"] is None}
     assert notes.pop(str(root)) == "log directory"
     assert notes.pop(str(root / "empty-0")) == "no segments"
+    assert notes.pop(str(root / "left-0")) == "no segments but 00000000000000000000.log.deleted"
     assert notes
     assert set(notes.values()) == {"segments are drawn for local directories only"}
+
+
+@pytest.mark.parametrize("words", [("stats",), ("cluster",), ("retain", "--explain")])
+def test_a_page_says_what_could_not_be_read(kseg: Kseg, tmp_path: Path, words: tuple[str, ...]) -> None:
+    logs = TESTDATA / "log-directories/4.4.0/logs"
+    report = "-o" if words[0] == "dump" else "--report"
+    done = kseg(*words, "--format", "html", report, tmp_path / "page.html", logs, tmp_path / "none").expect(3)
+    page = html.unescape((tmp_path / "page.html").read_text())
+    assert f"Not read: {done.err.splitlines()[-1].removeprefix('kseg: ')}" in page
+    assert "Not all could be read" in page
 
 
 def test_a_step_names_the_place_that_needs_another_replica(kseg: Kseg, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The survey of a segment: its items tile the file, and parts in threads give the same items as one pass."""
 
+import gzip
 import random
 import tempfile
 from pathlib import Path
@@ -10,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import kseg
-from kernel.rendering import message
+from kernel.rendering import batch, message, record
 from kseg.kernel import COMPILED
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH
 from kseg.segment import slices
@@ -212,6 +213,20 @@ def counted(path: Path) -> int | None:
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: f"{path.parts[-4]}-{path.parent.name}-{path.stem[-6:]}")
 def test_real_segments(path: Path) -> None:
     assert record_count(str(path)) == counted(path)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(("largest", "problems"), [(-1, 0), (-5, 1)])
+def test_the_largest_time_of_records_is_counted_from_minus_one(
+    largest: int, problems: int, is_packed: bool, tmp_path: Path
+) -> None:
+    """As Kafka does (NO_TIMESTAMP), whatever the codec; records before 1970 have no larger one."""
+    records, path = [record(0), record(1)], tmp_path / f"{0:020d}.log"
+    packed = {"attributes": 1, "count": 2, "last_delta": 1} if is_packed else {}
+    data = [gzip.compress(b"".join(records))] if is_packed else records
+    path.write_bytes(batch(data, base_timestamp=-5, max_timestamp=largest, **packed))
+    found = [flat[1] for flat in surveyed(path, DEEP)[0] if flat[0] == "problem"]
+    assert found == ["max-timestamp-mismatch"] * problems
 
 
 def test_batches_that_are_larger_than_a_look(tmp_path: Path) -> None:

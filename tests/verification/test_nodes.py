@@ -318,6 +318,9 @@ def test_partitions_without_a_topic_in_the_other_directory(node: tuple[Path, Pat
     (b / MORE_OFFSETS / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_ID}")
     found = check_node(a, b)
     assert sorted(found.serious) == ["topic-id-mismatch", "unknown-topic"]
+    of_another = found.one("topic-id-mismatch")  # to take its records into the topic of today is a decision
+    assert (of_another.repair, of_another.needs) == (None, "decision")
+    assert of_another.details["otherRepair"][:3] == ["kseg", "recover", "--topic-id"]
     assert found.report.starts[0].sets_aside == [str(b / MORE_OFFSETS), str(b / "dplain-0")]
 
 

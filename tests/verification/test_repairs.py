@@ -180,10 +180,6 @@ def test_the_topic_id_is_that_of_the_metadata(logs: Path) -> None:
     finding = Repairs().with_repair(found("no-partition-metadata", logs)._replace(file=str(logs / "a-0")))
     assert finding.repair == ["kseg", "recover", "--topic-id", "AAECAwQFBgcICQoLDA0ODw", str(logs / "a-0")]
     assert finding.needs is None
-    unknown = Repairs().with_repair(
-        found("no-partition-metadata", logs)._replace(file=str(logs / "__cluster_metadata-0"))
-    )
-    assert (unknown.repair, unknown.needs) == (None, "topic id")
 
 
 @pytest.mark.parametrize("code", ["high-watermark-beyond-end", "producer-snapshot-beyond-end", "segments-missing"])

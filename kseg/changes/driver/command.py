@@ -21,6 +21,7 @@ from kseg.changes.new_directories import check_local
 from kseg.changes.output_rows import NEEDED_BY_COPIES, Rows, checkpoints_with, copied_rows, rows_to_extend
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
 from kseg.changes.undo import complete_interrupted, complete_interrupted_in_log_directory
+from kseg.changes.unrecorded import is_left
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, caused, errors_at, text_of
 from kseg.node.log_directory import METADATA_PARTITION, is_log_directory_of_broker
 from kseg.node.node import Nodes
@@ -90,8 +91,8 @@ class Messages(Protocol):
     def error(self, message: object) -> None:
         """A path or partition failed; the command continues with the others."""
 
-    def warning(self, message: str) -> None:
-        """Something that users should know."""
+    def warning(self, message: str, copied: str = "") -> None:
+        """Something that users should know. ``copied``: a command on a line of its own below it."""
 
     def detail(self, message: str) -> None:
         """Something for users who ask for more."""
@@ -142,8 +143,8 @@ class Recording(Reporter):
     def error(self, message: object) -> None:
         self.errors.append(str(message))
 
-    def warning(self, message: str) -> None:
-        self.warnings.append(message)
+    def warning(self, message: str, copied: str = "") -> None:
+        self.warnings.append(f"{message} {copied}" if copied else message)
 
     def plan(self, plan: Plan, with_directory: str = "") -> None:
         self.reported.append(plan)
@@ -389,6 +390,8 @@ def interrupted_changes(path: str, is_single: bool) -> list[str]:
     for partition in [path] if is_single else journaling.changed_partitions(path):
         for change in quarantine.pending(partition):
             found.append(f"{partition}: {change.command!r} was interrupted, and would be completed first")
+        if is_left(partition):
+            found.append(f"{partition}: a change was interrupted before its record, and would be taken back first")
     if not is_single:
         for journal in journaling.journals(path):
             if journal.state in (journaling.OPEN, journaling.UNDOING):

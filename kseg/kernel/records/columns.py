@@ -326,12 +326,13 @@ def times(
     out: Int64sOut,
     valid: BytesOut,
     at: cython.Py_ssize_t,
-) -> None:
-    """Writes timestamps times ``scale`` (1 for ms, 1000 for us) from out[at] on.
+) -> int:
+    """Writes timestamps times ``scale`` (1 for ms, 1000 for us) from out[at] on. Returns how many overflow.
 
     Null if there is none (-1, or a format without timestamps), or if the product overflows int64, as by damage or a
     wrong clock.
     """
+    overflows: cython.Py_ssize_t = 0
     check_range(len(rows) // ROW_WIDTH, 0, stop)
     check_range(len(out), at, stop - first)
     check_range(8 * len(valid), at, stop - first)
@@ -342,9 +343,13 @@ def times(
         i = at + k - first
         time = rows[k * ROW_WIDTH + ROW_TIMESTAMP]
         out[i] = 0
-        if time != -1 and kind_in(rows[k * ROW_WIDTH + ROW_CHECK]) != NO_TIME and -limit <= time <= limit:
-            out[i] = time * scale
-            valid[i >> 3] |= 1 << (i & 7)
+        if time != -1 and kind_in(rows[k * ROW_WIDTH + ROW_CHECK]) != NO_TIME:
+            if -limit <= time <= limit:
+                out[i] = time * scale
+                valid[i >> 3] |= 1 << (i & 7)
+            else:
+                overflows += 1
+    return overflows
 
 
 def header_ends(

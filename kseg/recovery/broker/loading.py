@@ -42,7 +42,7 @@ from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateMa
 from kseg.recovery.broker.segments import BrokerSegment, Cut, LeaderEpochs, LogEnd, Loss, ReplayResult, SegmentRemains
 from kseg.recovery.leftovers import only_copies
 from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart, repair_topic_id
-from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, leading_offset, offset_of
+from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, leading_offset
 from kseg.releases.release import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
 from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
@@ -163,9 +163,9 @@ def handle_leftovers(workspace: Workspace, era: Era) -> list[str]:
             for kind in kinds:
                 workspace.delete((stem or name.removesuffix(_LOG_SWAP)) + kind, "is replaced by a cleaned segment")
     if era.marks_splits:
-        lowest = min((offset_of(name) for name in cleaned), default=_LONG_MAX)
+        lowest = min((workspace.offset_of(name) for name in cleaned), default=_LONG_MAX)
         for name in list(swaps):
-            if offset_of(name) >= lowest:
+            if workspace.offset_of(name) >= lowest:
                 swaps.remove(name)
                 workspace.delete(name, "is part of a split that was not finished")
     for name in cleaned:
@@ -191,7 +191,7 @@ def _rename_all(workspace: Workspace, swaps: list[str], by_first: bool) -> None:
     lowest, highest = _LONG_MAX, -1
     for name in swaps:
         if name.endswith(_LOG_SWAP):
-            base = offset_of(name)
+            base = workspace.offset_of(name)
             lowest = min(lowest, base)
             segment = BrokerSegment(workspace, name.removesuffix(_LOG_SWAP), base, SWAP)
             end = segment.log_end(by_first=by_first)
@@ -347,7 +347,7 @@ class PartitionLoad:
         Raises BrokerRefusesError if a broker would not start.
         """
         for name in self.workspace.names(SNAPSHOT) if self.start.era.has_producers else ():
-            offset_of(name)  # or no broker starts
+            self.workspace.offset_of(name)  # or no broker starts
         self._swapped = handle_leftovers(self.workspace, self.start.era)
         self._load(is_deleted)
 
@@ -403,10 +403,10 @@ class PartitionLoad:
         self._is_loading = True
         for name in workspace.names():
             if name.endswith(tuple(kinds)):
-                if segment_stem(offset_of(name)) + LOG not in workspace:
+                if segment_stem(workspace.offset_of(name)) + LOG not in workspace:
                     workspace.delete(name, "has no .log")
             elif name.endswith(LOG):
-                base = offset_of(name)
+                base = workspace.offset_of(name)
                 segment = self._segment(segment_stem(base), base)
                 if name != segment.log and segment.log not in workspace:  # a name of another number of digits
                     workspace.write(segment.log, [b""], f"a broker makes it where it finds {name}")
@@ -420,7 +420,7 @@ class PartitionLoad:
                     self.segments.setdefault(base, segment)
         if era.swap_handling == SWAP_RECOVERED:
             for stem in self._swapped:
-                self._complete_swap(BrokerSegment(workspace, stem, offset_of(stem + LOG), SWAP))
+                self._complete_swap(BrokerSegment(workspace, stem, workspace.offset_of(stem + LOG), SWAP))
             self._swapped = []
         in_order = sorted(self.segments.items())
         self.segments.clear()
@@ -752,19 +752,19 @@ _MIN_SIZE = 5
 
 def _load_07(directory: str, workspace: Workspace, was_clean: bool) -> Recovery:
     """Loads the partition. Raises BrokerRefusesError if such a broker would not start."""
-    names = sorted(workspace.names(LOG_07), key=offset_of)
+    names = sorted(workspace.names(LOG_07), key=workspace.offset_of)
     if not names and workspace.names(LOG):
         raise BrokerRefusesError(f"{workspace.directory}: holds no .kafka segments: --era is not 0.7")
     if not names:
         names = [segment_stem(0) + LOG_07]
         workspace.write(names[0], [b""], "a log has at least one segment")
     for name, following in pairwise(names):
-        if offset_of(name) + workspace.size(name) != offset_of(following):
+        if workspace.offset_of(name) + workspace.size(name) != workspace.offset_of(following):
             raise BrokerRefusesError(
                 f"{workspace.directory}/{name}: does not end where {following} begins: a broker does not start"
             )
     last, is_scanned, cuts = names[-1], not was_clean and workspace.size(names[-1]) > 0, list[Cut]()
-    base, size = offset_of(last), workspace.size(last)
+    base, size = workspace.offset_of(last), workspace.size(last)
     if is_scanned:
         with open_segment(workspace.path(last), is_07=True) as reader:
             end = _valid_end(reader, f"{workspace.directory}/{last}")

@@ -19,7 +19,7 @@ from kseg.kernel.layout.rows import CRC_RIGHT
 from kseg.kernel.state.producers import PLAIN_MARKER_BYTES, SHARED
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.broker.segments import BadFrameError, BrokerSegment, ReplayResult
-from kseg.recovery.workspace import TransactionConflictError, Workspace, leading_offset, offset_of
+from kseg.recovery.workspace import TransactionConflictError, Workspace, leading_offset
 from kseg.releases.release import JAVA_ORDER, SCALA_2_12_ORDER, SCALA_2_13_ORDER, Era
 from kseg.segment.files import segment_stem
 from kseg.segment.items import TIMESTAMP_TYPES, RecordBatch, records_of
@@ -317,7 +317,7 @@ class ProducerStateManager:
         unknown."""
         for name in reversed(self._workspace.names(LOG)):
             magic = -1
-            for headers in self._segment_of(name.removesuffix(LOG), offset_of(name)).headers():
+            for headers in self._segment_of(name.removesuffix(LOG), self._workspace.offset_of(name)).headers():
                 magic = headers[-1].magic
             if magic >= 0:
                 return magic < MAGIC_V2

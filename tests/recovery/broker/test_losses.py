@@ -18,7 +18,7 @@ class Messages:
     def __init__(self) -> None:
         self.warnings = list[str]()
 
-    def warning(self, message: str) -> None:
+    def warning(self, message: str, copied: str = "") -> None:
         self.warnings.append(message)
 
     def detail(self, message: str) -> None:

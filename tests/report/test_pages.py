@@ -80,7 +80,7 @@ def test_a_directory_without_a_strip_says_why(kseg: Kseg, tmp_path: Path) -> Non
 @pytest.mark.parametrize("words", [("stats",), ("cluster",), ("retain", "--explain")])
 def test_a_page_says_what_could_not_be_read(kseg: Kseg, tmp_path: Path, words: tuple[str, ...]) -> None:
     logs = TESTDATA / "log-directories/4.4.0/logs"
-    report = "-o" if words[0] == "dump" else "--report"
+    report = "--report" if words[0] == "retain" else "-o"
     done = kseg(*words, "--format", "html", report, tmp_path / "page.html", logs, tmp_path / "none").expect(3)
     page = html.unescape((tmp_path / "page.html").read_text())
     assert f"Not read: {done.err.splitlines()[-1].removeprefix('kseg: ')}" in page

@@ -27,7 +27,7 @@ from functools import partial
 from threading import current_thread, main_thread
 from typing import Any
 
-from kseg.changes import accepted_gaps, manifest, quarantine
+from kseg.changes import accepted_gaps, manifest, quarantine, unrecorded
 from kseg.changes.author import Author
 from kseg.changes.content import copy_owner, created_state, delta_lines, deltas_of, make_file, new_content, write_pieces
 from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_in, end_with_parent, opened
@@ -219,8 +219,9 @@ def apply_freeing(
 ) -> Change:
     """Applies the steps of a plan, and then writes the record of the change, for which they have made room.
 
-    What they remove is kept on another file system. Raises KsegError if nothing was changed, otherwise
-    StoppedHalfwayError; then the same command changes the rest.
+    What they remove is kept on another file system, with the record until it can be written in the partition: a change
+    that is interrupted before is taken back (`kseg.changes.unrecorded`). Raises KsegError if nothing was changed,
+    otherwise StoppedHalfwayError.
     """
     directory, time_ms = Place(plan.directory).absolute, time.time_ns() // 1_000_000
     inside, place = quarantine.folder_of(directory), os.path.realpath(keeping.elsewhere or "")
@@ -240,12 +241,14 @@ def apply_freeing(
             disk.make_directory(place)
             disk.sync_directory(Place(place).parent)
         _make_folder(kept, Model(directory, directory_status(directory), {}), disk)
+        unrecorded.announce(change, disk)
         for k, step in enumerate(change.steps):
             if step.origin:
                 _examined(change, step)
             if step.is_kept:
                 _keep(change, k, disk)
         manifest.hash_before(change)
+        unrecorded.record(change, disk)
         disk.sync_directory(kept)
         disk.sync_directory(place)
         for k, step in enumerate(change.steps):
@@ -264,11 +267,12 @@ def apply_freeing(
         disk.rename(folder, Place(inside) / str(number))
         change.move_to(Place(inside) / str(number))
         disk.sync_directory(inside)
-        disk.sync_directory(directory)
+        unrecorded.forget(change, disk)
     except (OSError, KsegError) as error:
         if not done:
             raise _dropped(change, error, disk) from error
-        text = f"{directory}: stopped half-way: {text_of(error)}; removed bytes are in {kept}; repeat the command"
+        text = f"{directory}: stopped half-way: {text_of(error)}; removed bytes are in {kept}"
+        text += "; repeat the command, or kseg undo"
         raise StoppedHalfwayError(text) from error
     return change
 
@@ -387,6 +391,7 @@ def _dropped(change: Change, cause: BaseException, disk: Disk) -> KsegError:
     try:
         if change.kept and not change.is_kept_inside:
             quarantine.remove_kept(change.kept, disk)
+            unrecorded.forget(change, disk)
         if Place(change.folder).is_dir() and not change.folder.endswith(quarantine.PREPARING):
             quarantine.end(change, disk=disk)
         else:

@@ -129,6 +129,11 @@ class Disk:
             return False
         return True
 
+    def symbolic_link(self, target: str, name: str) -> None:
+        """Creates a symbolic link ``name`` to ``target``."""
+        with no_follow.parent_of(name) as (at, own_name):
+            os.symlink(target, own_name, dir_fd=at)
+
     def rename(self, path: str, target: str, frees: bool = True) -> None:
         """Renames a file or directory; an existing target is replaced. ``frees``: it may have blocks to be freed."""
         with no_follow.parent_of(path) as (old_at, old), no_follow.parent_of(target) as (new_at, new):

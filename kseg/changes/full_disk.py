@@ -1,7 +1,8 @@
 """Applies a plan on a file system that has no room for the record of the change: what frees space goes first.
 
-Without a record, the same command completes the change after a kill: each step is atomic, a broker can start after any
-of them, and the rest is planned again. Therefore no step may write the content of a log.
+Without a record (one that keeps bytes has it beside them: `kseg.changes.unrecorded`), the same command completes the
+change after a kill: each step is atomic, a broker can start after any of them, and the rest is planned again. Therefore
+no step may write the content of a log.
 """
 
 import os

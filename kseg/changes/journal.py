@@ -36,6 +36,7 @@ from kseg.changes.full_disk import (
 )
 from kseg.changes.manifest import ABANDONED, DONE, Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan, is_plain_name
+from kseg.changes.unrecorded import LINK
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, is_system_error, text_of
 from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES, MAX_ROOT_FILE_BYTES
@@ -814,7 +815,7 @@ def changed_partitions(directory: str) -> list[str]:
     return [
         root / name
         for name in names
-        if any(os.path.lexists(f"{root}/{name}/{own}") for own in (quarantine.FOLDER, TEMPORARY_FILE))
+        if any(os.path.lexists(f"{root}/{name}/{own}") for own in (quarantine.FOLDER, TEMPORARY_FILE, LINK))
     ]
 
 

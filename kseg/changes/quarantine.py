@@ -153,6 +153,10 @@ def check_kept_path(change: "Change") -> None:
         )
 
 
+_RECORDS = ("manifest.json", "manifest.json.tmp")
+"""See `kseg.changes.unrecorded`."""
+
+
 def remove_kept(path: str, disk: Disk) -> None:
     """Removes the kept files in a folder elsewhere, and the folder if it is then empty."""
     try:
@@ -162,7 +166,7 @@ def remove_kept(path: str, disk: Disk) -> None:
             raise
         return  # it could not be made
     for name in sorted(names):
-        if name.isascii() and name.isdigit():
+        if (name.isascii() and name.isdigit()) or name in _RECORDS:
             disk.unlink(Place(path) / name)
     remove_if_empty(path, disk)
 

@@ -12,8 +12,9 @@ from kseg.changes.disk import Disk
 from kseg.errors import KsegError
 
 PRIMITIVES = (
-    "make_directory", "create", "write", "copy_range", "link", "rename", "unlink", "truncate", "set_time", "copy_owner",
-    "copy_attributes", "flush", "flush_all", "remove_directory", "restore", "set_default_mode", "clone",
+    "make_directory", "create", "write", "copy_range", "link", "symbolic_link", "rename", "unlink", "truncate",
+    "set_time", "copy_owner", "copy_attributes", "flush", "flush_all", "remove_directory", "restore",
+    "set_default_mode", "clone",
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from cli.dying import on, on_disk, outcome
 from cli.test_recover_disk_space import PLAIN, flip
 from conditions import with_free_bytes
 from kseg.changes.quarantine import FOLDER
+from kseg.changes.unrecorded import LINK
 from recovery.damages import read, write
 from retention.partitions import RETENTION
 
@@ -109,7 +110,8 @@ def test_a_full_disk_and_a_kill_change_nothing_in_the_result(
 def test_kept_on_another_disk(
     kseg: Kseg, tmp_path: Path, spare: Path, monkeypatch: pytest.MonkeyPatch, case: str, step: int
 ) -> None:
-    """Killed before the record is written, the same command changes the rest; undone, everything is as before."""
+    """Killed before the record is written, undo takes everything back, and so does the same command before it starts
+    anew; undone, everything is as before."""
     make, words = CASES[case]
     roomy = make(folder(tmp_path / "roomy"))
     before = outcome(roomy.parent)
@@ -129,9 +131,21 @@ def test_kept_on_another_disk(
         partition = make(folder(tmp_path / str(at)))
         fill(partition.parent, monkeypatch, 8192)
         on(KillingDisk(at), monkeypatch, *words, partition)
+        if at % 2:
+            monkeypatch.undo()
+            has_record = any((partition / FOLDER).glob("[0-9]"))
+            if (partition / LINK).is_symlink() and outcome(partition.parent) != before and not has_record:
+                assert "before its record" in kseg("verify", partition).out.decode()
+                kseg("undo", "--dry-run", partition).expect(0, "would be taken back first")
+                kseg("undo", partition).expect(0, "and is taken back")
+            kseg("undo", "-q", partition)
+            assert outcome(partition.parent) == before, (at, disk.calls[at])
+            assert not [*partition.glob(".kseg*"), *spare.rglob("*.json")]
         kseg(*words, partition).expect(0)
         assert outcome(partition.parent) == after, (at, disk.calls[at])
         monkeypatch.undo()
+        shutil.rmtree(spare)
+        spare.mkdir()
 
 
 class MountedQuarantine(CountingDisk):

@@ -21,6 +21,7 @@ from kseg.changes.new_directories import check_local
 from kseg.changes.output_rows import NEEDED_BY_COPIES, Rows, checkpoints_with, copied_rows, rows_to_extend
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
 from kseg.changes.undo import complete_interrupted, complete_interrupted_in_log_directory
+from kseg.changes.unrecorded import is_left
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, caused, errors_at, text_of
 from kseg.node.log_directory import METADATA_PARTITION, is_log_directory_of_broker
 from kseg.node.node import Nodes
@@ -382,6 +383,8 @@ def interrupted_changes(path: str, is_single: bool) -> list[str]:
     for partition in [path] if is_single else journaling.changed_partitions(path):
         for change in quarantine.pending(partition):
             found.append(f"{partition}: {change.command!r} was interrupted, and would be completed first")
+        if is_left(partition):
+            found.append(f"{partition}: a change was interrupted before its record, and would be taken back first")
     if not is_single:
         for journal in journaling.journals(path):
             if journal.state in (journaling.OPEN, journaling.UNDOING):

@@ -133,7 +133,8 @@ def test_kept_on_another_disk(
         on(KillingDisk(at), monkeypatch, *words, partition)
         if at % 2:
             monkeypatch.undo()
-            if (partition / LINK).is_symlink() and outcome(partition.parent) != before:
+            has_record = any((partition / FOLDER).glob("[0-9]"))
+            if (partition / LINK).is_symlink() and outcome(partition.parent) != before and not has_record:
                 assert "before its record" in kseg("verify", partition).out.decode()
                 kseg("undo", "--dry-run", partition).expect(0, "would be taken back first")
                 kseg("undo", partition).expect(0, "and is taken back")

@@ -405,10 +405,13 @@ class _Partition:
             other._walk(there)
             is_within = there.behind is None or there.last < there.behind
             is_same = there.size == segment.size or there.behind == segment.last + 1
-            is_at_home = sum(one.weight for one in other._of_side_files(there)) <= here
+            known = [one for one in self._segments if one.linked]
+            # If it is all that can be read here, and has the same name there, only side files can tell.
+            is_alike = len(known) == 1 and there.base == segment.base
+            against = sum(one.weight for one in other._of_side_files(there))
+            is_at_home = against < here or (against == here and not is_alike)
             if is_within and is_same and is_at_home:
                 by_base = {one.base: one.path for one in other._segments}
-                known = [one for one in self._segments if one.linked]
                 same = sum(_holds(by_base[one.base], one, (one.head,)) for one in known if one.base in by_base)
                 if not same * 2 > len(known) > 1:  # otherwise that partition has copies of most segments of this one
                     found.append(there.path)

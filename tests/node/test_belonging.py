@@ -91,6 +91,14 @@ def test_a_copied_partition_is_its_own(tmp_path: Path) -> None:
     assert foreign_segments(str(root / "txn-0")) == []
 
 
+@pytest.mark.parametrize("position", [0, 20_000, 57_000])
+def test_a_copied_partition_of_one_damaged_segment_is_its_own(position: int, tmp_path: Path) -> None:
+    for name in ("a-0", "b-0"):
+        shutil.copytree(TESTDATA / "kafka-4.3.1/clients/kafka-python-zstd-0", tmp_path / name)
+        changed(tmp_path / name / "00000000000000000000.log", position, b"\xff" * 40)
+    assert foreign_segments(str(tmp_path / "a-0")) == []
+
+
 def test_segments_added_from_another_partition(kseg: Kseg, tmp_path: Path) -> None:
     root = tmp_path / "logs"
     shutil.copytree(RETENTION, root)

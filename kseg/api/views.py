@@ -153,4 +153,5 @@ def _rows(path: Paths, options: Any, work: Callable[[Sink, Any, Notices], int]) 
     sink.flush()
     for error in messages.errors:
         raise error if isinstance(error, KsegError) else PathError(str(error))
-    return [json.loads(line) for line in sink.data.splitlines()]
+    rows = map(json.loads, sink.data.splitlines())
+    return [row for row in rows if row["type"] != "totals"]  # which only counts them

@@ -21,7 +21,7 @@ _OPTIONS = {
     "purges": Option(
         "--purge", RULES, "Delete the bytes that changes keep: these changes can no longer be undone.", bool
     ),
-    "number": Option("--change", RULES, "Delete only the bytes of change N, for --purge.", Number(1), metavar="N"),
+    "number": Option("--change", RULES, "Purge only what change N has kept.", Number(1), metavar="N"),
     "quarantine": Option(
         "--quarantine", CHANGES, "Directory given as --quarantine to the change, if the partition has moved since.",
         PathKind(is_checked=True), metavar="DIR", default="",

@@ -97,6 +97,7 @@ class CommittedOffsetsPrinter(Printer):
                 self.sink.put_row(row)
             for row in self._share_groups():
                 self.sink.put_row({"type": "shareGroupOffset", **row})
+            self.sink.put_row({"type": "totals", **_counts(rows), "pending": self._commits.pending})
             for line in [*self._deleted(), *self._doubts()]:
                 self._warn(line)
         else:
@@ -128,12 +129,11 @@ class CommittedOffsetsPrinter(Printer):
             yield columns.line(shown, self._paint, "red" if is_odd else None)
 
     def _footer(self, found: list[CommittedOffset]) -> Iterator[str]:
-        groups = len({row["group"] for row in found})
-        partitions = len({(row["topic"], row["partition"]) for row in found})
-        offsets = plural(len(found), "committed offset", "committed offsets", ",")
+        committed, groups, partitions, outside = _counts(found).values()
+        offsets = plural(committed, "committed offset", "committed offsets", ",")
         places = f"{plural(groups, 'group', 'groups', ',')}, {plural(partitions, 'partition', 'partitions', ',')}"
         yield self._paint(f"{offsets}: {places}", bold=True)
-        if outside := sum(bool(row["outside"]) for row in found):
+        if outside:
             yield self._paint(f"outside of the log: {outside:,}", "red")
         if unread := [row for row in found if _is_unread(row)]:
             row = unread[0]
@@ -181,6 +181,15 @@ def _is_unread(row: CommittedOffset) -> bool:
     return None not in (row["coordinatorPartition"], row["offsetsPartition"]) and (
         row["coordinatorPartition"] != row["offsetsPartition"]
     )
+
+
+def _counts(found: list[CommittedOffset]) -> dict[str, int]:
+    return {
+        "committedOffsets": len(found),
+        "groups": len({row["group"] for row in found}),
+        "partitions": len({(row["topic"], row["partition"]) for row in found}),
+        "outside": sum(bool(row["outside"]) for row in found),
+    }
 
 
 def _commit_cells(row: CommittedOffset) -> dict[str, str]:

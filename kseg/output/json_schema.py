@@ -156,6 +156,7 @@ committedOffset = group: any, topic: any, partition: int, offset: int?, leaderEp
 shareGroupOffset = group: any, topic: any, topicId: text, partition: int, startOffset: int, stateEpoch: int?,
     recordOffset: int
 groupSize = group: bytes, records: int, bytes: int
+totals = committedOffsets: int, groups: int, partitions: int, outside: int, pending: int
 """
 
 _TRANSACTIONS = """
@@ -166,6 +167,7 @@ openTransaction = file: bytes, topic: bytes?, partition: int?, producerId: int, 
 preparedTransaction = file: bytes, topic: bytes?, partition: int?, transactionalId: bytes, producerId: int,
     producerEpoch: int?, state: text, timeoutMs: int?, startTimestamp: int?, updateTimestamp: int?, ageMs: int?,
     markerOffset: int?
+totals = openTransactions: int, preparedTransactions: int
 """
 
 _CLUSTER = """

@@ -29,7 +29,8 @@ def test_rows_are_those_of_the_command(
     name: str, words: tuple[str, ...], given: dict[str, Any], path: Path, kseg: Kseg
 ) -> None:
     rows = getattr(package, name)(path, **given)
-    assert rows == kseg(name, "--format", "json", *words, path).objects
+    printed = kseg(name, "--format", "json", *words, path).objects
+    assert rows == [row for row in printed if row["type"] != "totals"]
 
 
 @pytest.mark.parametrize("name", ["stats", "groups", "transactions", "cluster"])

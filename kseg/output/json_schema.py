@@ -167,7 +167,6 @@ openTransaction = file: bytes, topic: bytes?, partition: int?, producerId: int, 
 preparedTransaction = file: bytes, topic: bytes?, partition: int?, transactionalId: bytes, producerId: int,
     producerEpoch: int?, state: text, timeoutMs: int?, startTimestamp: int?, updateTimestamp: int?, ageMs: int?,
     markerOffset: int?
-totals = openTransactions: int, preparedTransactions: int
 """
 
 _CLUSTER = """

@@ -112,18 +112,15 @@ class TransactionsOptions(WalkOptions):
 class TransactionList(PathWalk[TransactionsOptions]):
     """One run over all paths."""
 
-    _open = _prepared = 0
+    _count = 0
 
     def run(self) -> int:
         """Lists the transactions of every path. Returns the highest exit status."""
         for path in self._paths:
             self._path(path)
         self._gone()
-        if not self._open + self._prepared and not self.status:
+        if not self._count and not self.status:
             self.notices.warning("there are no open transactions")
-        if self.options.form == JSON:
-            counts = {"openTransactions": self._open, "preparedTransactions": self._prepared}
-            self.sink.put_row({"type": "totals", **counts})
         return self.status
 
     def _failed(self, error: object, status: int) -> None:
@@ -169,7 +166,7 @@ class TransactionList(PathWalk[TransactionsOptions]):
                 self.sink.put(
                     "their coordinator has not completed them: until it does, their producers cannot begin another one"
                 )
-        self._open, self._prepared = self._open + len(found), self._prepared + len(marked)
+        self._count += len(found) + len(marked)
         if not found:
             return
         judged = [coordinators.judge(transaction, states, place, now) for transaction in found]
@@ -202,7 +199,7 @@ class TransactionList(PathWalk[TransactionsOptions]):
     def _gone_partition(
         self, directory: str, producer_id: int, state: coordinators.TransactionState, topic: str, number: int
     ) -> None:
-        self._prepared += 1
+        self._count += 1
         if self.options.form == JSON:
             row = {
                 "type": "preparedTransaction", "file": name_value(directory), "topic": name_value(topic),

@@ -265,6 +265,7 @@ def open_descriptors() -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors in /proc")
 def test_iteration_that_is_given_up_holds_no_file() -> None:
+    gc.collect()
     before = open_descriptors()
     for _ in range(10):
         next(iter(kseg.open(TXN)))

@@ -29,6 +29,7 @@ DAY_MS = 24 * 3600 * 1000
 
 TURNS: dict[type[Release], dict[str, list[tuple[int, ...]]]] = {
     Era: {
+        "has_timestamps": [(0, 10, 0)], "has_lz4": [(0, 8, 2)], "has_zstd": [(2, 1)],
         "has_time_index": [(0, 10, 1)], "has_producers": [(0, 11)], "has_epochs": [(0, 11)], "has_topic_ids": [(2, 8)],
         "checks_offset_range": [(2, 0)], "refuses_corrupt_tails": [(0, 10, 2)], "searches_by_first_offset": [(4, 1)],
         "drops_log_below_start": [(2, 2)], "deletes_leftovers": [(0, 8, 1)], "marks_splits": [(2, 0)],

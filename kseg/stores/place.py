@@ -98,7 +98,7 @@ class Look:
             found = Listed(HeldDirectory(path, None if around is None else around.directory))
             if not self._is_over:
                 if len(self._listings) >= _MAX_HELD:
-                    del self._listings[next(iter(self._listings))]
+                    self._listings.pop(next(iter(self._listings)), None)
                 self._listings[path] = found
         return found
 

@@ -442,15 +442,20 @@ class MetadataImage:
             yield record(_TOKEN, token)
 
 
+def topics_of_two_ids(image: MetadataImage) -> Iterator[tuple[str, Callable[[], object]]]:
+    """As `unstartable`, what a controller stops at (ReplicationControlManager), while a broker takes the later id."""
+    for topic in list(image.topics.values()):
+        if (named := image.topic_ids.get(topic.name, topic.topic_id)) != topic.topic_id:
+            text = f"topic {topic.name} has two ids, at which a controller stops: {named}, and {topic.topic_id} before"
+            yield text, partial(image.topics.pop, topic.topic_id)
+
+
 def unstartable(image: MetadataImage) -> Iterator[tuple[str, Callable[[], object] | None]]:
     """Yields what a node replays and then stops at, as a sentence, and what takes it out of the image; None if the
     image is nothing without it. Sources: FeaturesPublisher, QuorumFeatures, TopicsImage, SecurityProtocol."""
     for name, text in list(NEWEST_RULES.unknown_features(image.metadata_version, image.features)):
         yield text, None if name == METADATA_VERSION else partial(image.features.pop, name)
-    for topic in list(image.topics.values()):
-        if (named := image.topic_ids.get(topic.name, topic.topic_id)) != topic.topic_id:
-            text = f"topic {topic.name} has two ids: {named}, and {topic.topic_id} before"
-            yield text, partial(image.topics.pop, topic.topic_id)
+    yield from topics_of_two_ids(image)
     for number, broker in list(image.brokers.items()):
         for endpoint in broker["endPoints"]:
             if not 0 <= endpoint["securityProtocol"] <= 3:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.errors import KsegError, PathError
-from kseg.findings.table import DOUBTFUL, INFO, OFFLINE, REFUSED
+from kseg.findings.table import DOUBTFUL, INFO, OFFLINE, REFUSED, WARNING
 from kseg.formats.record_batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.node.log_directory import BrokerState, is_moved
@@ -315,7 +315,7 @@ class MetadataLogRule(Rule):
         from kseg.decoders.schemas import CLUSTER_METADATA
         from kseg.formats.schema import json_text
         from kseg.node.cluster_metadata import replay_log
-        from kseg.node.metadata_image import unstartable
+        from kseg.node.metadata_image import topics_of_two_ids, unstartable
 
         whole = {file.name for file in snapshots}
         try:
@@ -331,8 +331,13 @@ class MetadataLogRule(Rule):
             details = {"reason": REFUSED} if is_read else {}
             text = f"no node can replay the record: {refused.why}"
             self.report.add("metadata-record-refused", refused.path, text, offset=refused.offset, details=details)
-        for text, _ in unstartable(found.image) if found.image is not None else ():
-            self.report.add("metadata-record-refused", self.partition.name, text, details={"reason": REFUSED})
+        if found.image is not None:
+            # A log without its node may be that of a broker.
+            doubtful = {} if self.partition.broker.is_known else dict(topics_of_two_ids(found.image))
+            for text, _ in unstartable(found.image):
+                severity, details = (WARNING, {}) if text in doubtful else (None, {"reason": REFUSED})
+                path = self.partition.name
+                self.report.add("metadata-record-refused", path, text, severity=severity, details=details)
         for name, (only_there, only_log) in found.different.items():
             kind, _, text_of_fields = next(iter(only_there or only_log))
             fields = json.loads(text_of_fields)

@@ -395,6 +395,14 @@ def test_what_replays_but_no_node_takes_is_named_and_left_out(kind: str, logs: P
     assert not any(row["code"] == "metadata-record-refused" for row in rows)
 
 
+def test_a_log_without_its_node_may_be_that_of_a_broker(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
+    with_records(logs, STOPPING["two ids"])
+    alone = shutil.copytree(logs / "__cluster_metadata-0", tmp_path / "alone/__cluster_metadata-0")
+    for path, severity in ((logs, "error"), (alone, "warning")):
+        rows = kseg("verify", "--format", "json", path).of_type("finding")
+        assert [row["severity"] for row in rows if "two ids" in row["message"]] == [severity]
+
+
 def test_no_snapshot_is_made_of_a_level_of_no_release(logs: Path, kseg: Kseg) -> None:
     with_records(logs, [FramedRecord(12, 0, {"name": "metadata.version", "featureLevel": 34})])
     before = tree(logs)

@@ -465,7 +465,7 @@ def complete_interrupted(directory: str, disk: Disk | None = None, before_undo: 
     with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
         remove_temporary_file(directory, disk)
         if taken_back := unrecorded.take_back(directory, disk):
-            messages.append(f"{directory}: {taken_back}")
+            messages.append(taken_back)
         folder = quarantine.folder_of(directory)
         if is_directory(folder):  # what a killed process has written last counts as done
             disk.sync_directory(folder)

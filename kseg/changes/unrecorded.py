@@ -33,7 +33,14 @@ from kseg.stores.place import Place
 
 LINK = f"{OWN_PREFIX}kept"
 """The link in a partition: it is there from before the first byte is kept until the record is in the partition."""
-TAKEN_BACK = "is taken back"
+
+
+class TakenBack(str):
+    """The sentence about a change that was taken back: there is nothing left of it to undo in its ``directory``."""
+
+    __slots__ = ("directory",)
+
+    directory: str
 
 
 def announce(change: Change, disk: Disk) -> None:
@@ -62,7 +69,7 @@ def forget(change: Change, disk: Disk) -> None:
     disk.sync_directory(change.directory)
 
 
-def is_left(directory: str) -> bool:
+def was_interrupted(directory: str) -> bool:
     """Whether a change without a record was interrupted in a partition."""
     return bool(Place(Place(directory) / LINK).is_link())
 
@@ -73,7 +80,7 @@ def take_back(directory: str, disk: Disk) -> str:
     Raises OSError; KsegError if the link leads elsewhere, or its disk is not there.
     """
     link = Place(directory) / LINK
-    if not is_left(directory):
+    if not was_interrupted(directory):
         return ""
     kept = os.readlink(link)
     found = re.fullmatch(r".*\.([0-9]{1,9})\.([0-9]{1,18})\.[0-9a-f]{32}", os.path.basename(kept), re.DOTALL)
@@ -90,7 +97,7 @@ def take_back(directory: str, disk: Disk) -> str:
     if number in quarantine.numbers(directory):
         forget(change, disk)
         return ""
-    was = f"{change.command!r} was interrupted before there was room for its record"
+    was = f"{directory}: {change.command!r} was interrupted before there was room for its record"
     try:
         _restore(change, disk)
     except (KsegError, OSError) as error:
@@ -102,7 +109,9 @@ def take_back(directory: str, disk: Disk) -> str:
     disk.unlink(link)
     disk.sync_directory(directory)
     quarantine.remove_kept(kept, disk)
-    return f"{was}, and {TAKEN_BACK}"
+    told = TakenBack(f"{was}, and is taken back")
+    told.directory = directory
+    return told
 
 
 def _restore(change: Change, disk: Disk) -> None:

@@ -182,6 +182,4 @@ def write_new(
 ) -> int:
     """Calls ``write``, which creates only new partitions, and prints its plans. Returns the exit status."""
     with open_printer(presentation, change.is_dry) as printer:
-        plans = write(change, printer.notices)
-        printer.created(plans)
-    return int(change.is_dry and bool(plans))
+        return printer.created(write(change, printer.notices)).exit_status

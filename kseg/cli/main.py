@@ -204,7 +204,10 @@ def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: str | Non
     cls=LazyGroup, context_settings={"help_option_names": ["--help", "-h"], "max_content_width": MAX_HELP_COLUMNS}
 )
 @click.option(
-    "--verbose", is_flag=True, is_eager=True, help="Let --version also print those of libraries and of the system."
+    "--verbose",
+    is_flag=True,
+    is_eager=True,
+    help="Let --version also print versions of libraries and the system.",
 )
 @click.option(
     "--version", is_flag=True, expose_value=False, callback=_print_version, help="Print the version and exit."

@@ -30,7 +30,7 @@ def command(paths: tuple[str, ...], options: QuorumOptions, change: ChangeOption
     with open_printer(presentation, change.is_dry) as printer:
         plan, snapshot = write_new_quorum(next(iter(paths), None), options, change, printer.warning)
         snapshot.report(printer.warning)
-        printer.created([plan], damage_remains=bool(snapshot.left_out))
+        outcome = printer.created([plan], damage_remains=bool(snapshot.left_out))
     if not change.is_dry:
         printer.warning(settings_after(options, snapshot))
-    return int(bool(snapshot.left_out) or change.is_dry)
+    return outcome.exit_status

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kseg.changes.author import Author
 from kseg.changes.disk_space import PlanTotals
-from kseg.changes.driver.command import Outcome, Recording
+from kseg.changes.driver.command import Outcome, Recording, created
 from kseg.changes.driver.undoing import KnownChange, Purged
 from kseg.changes.manifest import DONE, Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
@@ -86,14 +86,11 @@ class PlanPrinter:
                 self._put_plan(plan, found)
             self.sink.flush()
 
-    def created(self, plans: Sequence[Plan], damage_remains: bool = False, facts: Row | None = None) -> None:
-        """Prints plans of new partitions, which were applied unless this is a dry run, and the totals. ``facts``: what
-        the command adds to its summary in JSON."""
-        self.begin(1, len(plans))
-        for plan in plans:
-            self.plan(plan)
-        self.applied()
-        self.finish(Outcome(has_changed=self.has_changed, damage_remains=damage_remains, facts=facts or {}))
+    def created(self, plans: Sequence[Plan], damage_remains: bool = False, facts: Row | None = None) -> Outcome:
+        """Prints plans of new partitions, and the totals, as `kseg.changes.driver.command.created` reports them."""
+        outcome = created(plans, self._is_dry, self, damage_remains, facts)
+        self.finish(outcome)
+        return outcome
 
     @property
     def has_changed(self) -> bool:

@@ -7,14 +7,14 @@ import binascii
 import os
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import NamedTuple
 
 from kseg.errors import errors_at
 from kseg.formats.suffixes import CHECKPOINT, LEFTOVER_SUFFIXES, LOG, LOG_07, LOG_SUFFIXES, SIDE_SUFFIXES
 from kseg.stores.archives.forms import PACKED_SUFFIXES
-from kseg.stores.place import AnyEntry, Place
+from kseg.stores.place import AnyEntry, Place, is_of_kind
 
 QUORUM_STATE = "quorum-state"
 PARTITION_FILES = ("leader-epoch-checkpoint", "partition.metadata", QUORUM_STATE)
@@ -231,20 +231,13 @@ def regular_and_other_names(directory: str) -> tuple[list[str], list[str]]:
 
 
 def is_regular_file(entry: AnyEntry) -> bool:
-    """Whether the entry is a file, or a link to one, which opening then rejects; False if this cannot be determined, as
-    for a link to itself."""
-    try:
-        return entry.is_file()
-    except OSError:
-        return False
+    """Whether the entry is a file, or a link to one, which opening then rejects."""
+    return is_of_kind(entry.is_file)
 
 
 def leads_to_directory(entry: AnyEntry, with_links: bool = True) -> bool:
-    """Whether the entry is a directory or a link to one; False if this cannot be determined."""
-    try:
-        return entry.is_dir(follow_symlinks=with_links)
-    except OSError:
-        return False
+    """Whether the entry is a directory or a link to one."""
+    return is_of_kind(partial(entry.is_dir, follow_symlinks=with_links))
 
 
 def is_part_of_log(name: str) -> bool:

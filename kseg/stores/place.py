@@ -117,7 +117,7 @@ class Look:
         """As os.path.isdir, which is asked once."""
         entry = self.entry(path)
         if entry is not None:
-            return _is_of_kind(entry.is_dir)
+            return is_of_kind(entry.is_dir)
         if path in self._listings or path in self._directories:
             return True
         is_directory = os.path.isdir(path)
@@ -237,7 +237,7 @@ class Place(str):
 
     def is_file(self) -> bool:
         entry = self._seen()
-        return self._asked(os.path.isfile, FILE) if entry is None else _is_of_kind(entry.is_file)
+        return self._asked(os.path.isfile, FILE) if entry is None else is_of_kind(entry.is_file)
 
     def is_link(self) -> bool:
         entry = self._seen()
@@ -345,10 +345,12 @@ class Place(str):
         return descriptor, regular_status(descriptor, self, "not a regular file")
 
 
-def _is_of_kind(ask: Callable[[], bool]) -> bool:
+def is_of_kind(ask: Callable[[], bool]) -> bool:
+    """Returns the answer of an entry's method about its kind; False if it cannot be determined, as for a link to
+    itself."""
     try:
         return ask()
-    except OSError:  # a link to itself
+    except OSError:
         return False
 
 

@@ -310,11 +310,11 @@ class PendingChangeRule(Rule):
             return
         from kseg.changes.accepted_gaps import accepted_gaps  # few partitions have been changed
         from kseg.changes.quarantine import check_folder, folder_of, leftovers, pending
-        from kseg.changes.unrecorded import is_left
+        from kseg.changes.unrecorded import was_interrupted
 
         # A log directory may be a link; nothing follows links in the quarantine.
         directory = resolved(self.partition.name)
-        if is_left(directory):
+        if was_interrupted(directory):
             text = "a change was interrupted before its record was written: some files are in their new state"
             self.report.add("pending-change", directory, text)
         if not Place(folder_of(directory)).lexists():

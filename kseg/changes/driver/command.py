@@ -21,7 +21,7 @@ from kseg.changes.new_directories import check_local
 from kseg.changes.output_rows import NEEDED_BY_COPIES, Rows, checkpoints_with, copied_rows, rows_to_extend
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
 from kseg.changes.undo import complete_interrupted, complete_interrupted_in_log_directory
-from kseg.changes.unrecorded import is_left
+from kseg.changes.unrecorded import was_interrupted
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, caused, errors_at, text_of
 from kseg.node.log_directory import METADATA_PARTITION, is_log_directory_of_broker
 from kseg.node.node import Nodes
@@ -29,14 +29,7 @@ from kseg.node.paths import expanded
 from kseg.node.server_properties import ServerProperties
 from kseg.node.topics import Topics
 from kseg.quantities import plural
-from kseg.segment.files import (
-    CLEAN_SHUTDOWN,
-    list_partitions,
-    list_segments,
-    listing_of,
-    own_name,
-    own_partitions,
-)  # fmt: skip
+from kseg.segment.files import CLEAN_SHUTDOWN, list_partitions, list_segments, listing_of, own_name, own_partitions
 from kseg.segment.paths import hint, is_log_directory, partition_count, warn_of_skipped_files
 from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores.archives.mounting import form_at
@@ -390,7 +383,7 @@ def interrupted_changes(path: str, is_single: bool) -> list[str]:
     for partition in [path] if is_single else journaling.changed_partitions(path):
         for change in quarantine.pending(partition):
             found.append(f"{partition}: {change.command!r} was interrupted, and would be completed first")
-        if is_left(partition):
+        if was_interrupted(partition):
             found.append(f"{partition}: a change was interrupted before its record, and would be taken back first")
     if not is_single:
         for journal in journaling.journals(path):

@@ -16,7 +16,7 @@ from kseg.changes.journal import Journal, changed_partitions, forget, journals
 from kseg.changes.lock import directories_to_lock, log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change, FileHashes
 from kseg.changes.plan import Plan
-from kseg.changes.unrecorded import TAKEN_BACK
+from kseg.changes.unrecorded import TakenBack
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at
 from kseg.node.paths import expanded
 from kseg.segment.files import CLEAN_SHUTDOWN
@@ -47,7 +47,8 @@ def undo(paths: Sequence[str], options: UndoOptions, reporter: driver.Reporter) 
         with failures.of(path):
             for part in _paths_to_undo(path, options):
                 with failures.of(part), _taken(part, options, reporter.warning, True) as (real, is_single, interrupted):
-                    is_done = any(line.startswith(real) and line.endswith(TAKEN_BACK) for line in interrupted)
+                    taken_back = {line.directory for line in interrupted if isinstance(line, TakenBack)}
+                    is_done = real in taken_back if is_single else bool(taken_back)
                     if not (is_done or (options.is_dry and interrupted)):
                         _undo_last(real, is_single, options, state)
                 state.not_applied()

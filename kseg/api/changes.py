@@ -385,7 +385,7 @@ def restore(
 
 
 def _rebuilt(paths: tuple[str, ...], options: "RestoreOptions", change: driver.ChangeOptions) -> Plan:
-    from kseg.api.rebuilds import RebuildPrinter
+    from kseg.api.rebuild_printer import RebuildPrinter
     from kseg.recovery.remote import Rebuild
 
     shown = list[str]()

@@ -41,7 +41,7 @@ def _from_remote(
     paths: tuple[str, ...], options: RestoreOptions, change: ChangeOptions, presentation: Presentation
 ) -> int:
     """Rebuilds the selected partitions. Returns the exit status."""
-    from kseg.api.rebuilds import RebuildPrinter  # few restorations read remote storage
+    from kseg.api.rebuild_printer import RebuildPrinter  # few restorations read remote storage
     from kseg.recovery.remote import Rebuild
 
     notices = presentation.notices()

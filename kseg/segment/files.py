@@ -219,7 +219,7 @@ def listing_of(directory: str) -> Listing:
     """Lists a directory. Raises PathError if it cannot be read."""
     place = Place(directory)
     with errors_at(directory), place.entries() as entries:
-        found = Listing(place, {}, {}, None if place.look is None else place.look.listed(place))
+        found = Listing(place, {}, {}, None if place.cache is None else place.cache.listing(place))
         for entry in entries:
             (found.files if is_regular_file(entry) else found.others)[entry.name] = entry
     return found

@@ -35,15 +35,15 @@ def normal(inner: str) -> str:
     return "" if inner == "." else inner
 
 
-_MAX_HELD = 64
+_MAX_CACHED = 64
 
 
-class HeldDirectory:
+class OpenDirectory:
     """A directory of the system that is open as long as something refers to it."""
 
     __slots__ = ("descriptor", "path")
 
-    def __init__(self, path: str, above: "HeldDirectory | None") -> None:
+    def __init__(self, path: str, above: "OpenDirectory | None") -> None:
         """Opens it in the directory above it, if that is held, without following a link. Raises OSError."""
         self.path, self.descriptor = path, -1
         if above is None:
@@ -63,22 +63,22 @@ class HeldDirectory:
             os.close(self.descriptor)
 
 
-class Listed(dict[str, "os.DirEntry[str]"]):
-    """The entries of a directory by name. They are those of an open directory: what is asked of one later needs this
-    to be kept. Their ``path`` is a name alone."""
+class CachedListing(dict[str, "os.DirEntry[str]"]):
+    """The entries of an open directory by name. An entry can be asked for its status as long as the listing is kept;
+    its ``path`` is a name alone."""
 
     __slots__ = ("directory",)
 
-    def __init__(self, directory: HeldDirectory) -> None:
+    def __init__(self, directory: OpenDirectory) -> None:
         with os.scandir(directory.descriptor) as entries:
             super().__init__((entry.name, entry) for entry in entries)
         self.directory = directory
 
 
-class Look:
+class DirectoryCache:
     """The directories of the system that a command which only reads has listed at a PATH, above it and below: each is
-    listed once, however many ask for its names and their kinds, and held open, so that what is opened in it is what was
-    listed. The one listed longest ago is let go for another.
+    listed once, however many ask for its names and their kinds, and kept open, so that what is opened in it is what was
+    listed. With many, the one listed longest ago is closed.
 
     Sizes, times and the existence of files are asked anew. Nothing is kept after `close`.
     """
@@ -86,23 +86,23 @@ class Look:
     __slots__ = ("_directories", "_is_over", "_listings")
 
     def __init__(self) -> None:
-        self._listings: dict[str, Listed] = {}
+        self._listings: dict[str, CachedListing] = {}
         self._directories = set[str]()
         self._is_over = False
 
-    def listed(self, path: str) -> Listed:
+    def listing(self, path: str) -> CachedListing:
         """Returns the entries of a directory. Raises OSError."""
         found = self._listings.get(path)
         if found is None:
-            around = self.around(path)
-            found = Listed(HeldDirectory(path, None if around is None else around.directory))
+            around = self.listing_around(path)
+            found = CachedListing(OpenDirectory(path, None if around is None else around.directory))
             if not self._is_over:
-                if len(self._listings) >= _MAX_HELD:
+                if len(self._listings) >= _MAX_CACHED:
                     self._listings.pop(next(iter(self._listings)), None)
                 self._listings[path] = found
         return found
 
-    def around(self, path: str) -> Listed | None:
+    def listing_around(self, path: str) -> CachedListing | None:
         """Returns the entries of the directory that a path is in; None if it was not listed, or had no such name."""
         directory, _, name = path.rpartition(os.sep)
         found = self._listings.get(directory)
@@ -110,7 +110,7 @@ class Look:
 
     def entry(self, path: str) -> "os.DirEntry[str] | None":
         """Returns the entry of a path; None if its directory was not listed, or had no such name."""
-        found = self.around(path)
+        found = self.listing_around(path)
         return None if found is None else found[path.rpartition(os.sep)[2]]
 
     def is_directory(self, path: str) -> bool:
@@ -131,39 +131,44 @@ class Look:
         self._is_over = True
 
 
-def look_around(is_live: bool = False) -> "AbstractContextManager[Look | None]":
-    """Returns a `Look` for a block; None for ``is_live``, where files may change, and where the system cannot open a
-    file in an open directory."""
+def directory_cache(is_live: bool = False) -> "AbstractContextManager[DirectoryCache | None]":
+    """Returns a `DirectoryCache` for a block; None for ``is_live``, where files may change, and where the system cannot
+    open a file in an open directory."""
     can_hold = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
-    return closing(Look()) if can_hold and not is_live else nullcontext()
+    return closing(DirectoryCache()) if can_hold and not is_live else nullcontext()
 
 
 class Place(str):
     """A path, which is shown, sorted and compared as such, and what it leads to.
 
     ``tree`` is None for a path of the system; ``inner`` is its path in the tree. ``is_named``: the user has named it,
-    so that a link is followed and a FIFO is waited for. ``look``: what has been seen there, which the places above and
-    below share; None where files are changed. ``Place(place)`` is the place itself.
+    so that a link is followed and a FIFO is waited for. ``cache``: the directories listed so far, which the places
+    above and below share; None where files are changed. ``Place(place)`` is the place itself.
     """
 
-    __slots__ = ("inner", "is_named", "look", "tree")
+    __slots__ = ("cache", "inner", "is_named", "tree")
 
     tree: Tree | None
     inner: str
     is_named: bool
-    look: Look | None
+    cache: DirectoryCache | None
 
     def __new__(
-        cls, path: str, tree: Tree | None = None, inner: str = "", is_named: bool = False, look: Look | None = None
+        cls,
+        path: str,
+        tree: Tree | None = None,
+        inner: str = "",
+        is_named: bool = False,
+        cache: DirectoryCache | None = None,
     ) -> "Place":
         if tree is None:
             if isinstance(path, Place):
                 if path.is_named or not is_named:
                     return path
-                tree, inner, look = path.tree, path.inner, look or path.look
+                tree, inner, cache = path.tree, path.inner, cache or path.cache
         self = super().__new__(cls, path)
         self.tree, self.inner, self.is_named = tree, inner, is_named
-        self.look = look if tree is None else None
+        self.cache = cache if tree is None else None
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -172,10 +177,10 @@ class Place(str):
     def __truediv__(self, name: str) -> "Place":
         """Returns the place of a name, or of a relative path, in this directory."""
         if self.tree is None and self[-1:] not in ("", os.sep) and name[:1] != os.sep and os.altsep is None:
-            return Place(f"{self}{os.sep}{name}", look=self.look)
+            return Place(f"{self}{os.sep}{name}", cache=self.cache)
         path = os.path.join(self, name)
         if self.tree is None or os.path.isabs(name):
-            return Place(path, look=self.look)
+            return Place(path, cache=self.cache)
         return Place(path, self.tree, normal(os.path.join(self.inner, name)))
 
     @property
@@ -188,18 +193,18 @@ class Place(str):
         path = os.path.dirname(self)
         if self.inner and self.tree:
             return Place(path, self.tree, os.path.dirname(self.inner))
-        return Place(path, look=self.look)
+        return Place(path, cache=self.cache)
 
     @property
     def absolute(self) -> "Place":
         path = os.path.abspath(self)
-        return Place(path, self.tree, self.inner) if self.tree else Place(path, look=self.look)
+        return Place(path, self.tree, self.inner) if self.tree else Place(path, cache=self.cache)
 
     def with_ending(self, old: str, new: str) -> "Place":
         """Returns the place with another ending of its path; ``old`` is left out if it ends so."""
         path = self.removesuffix(old) + new
         inner = self.inner and self.inner.removesuffix(old) + new
-        return Place(path, self.tree, inner) if inner else Place(path, look=self.look)
+        return Place(path, self.tree, inner) if inner else Place(path, cache=self.cache)
 
     @property
     def is_forkable(self) -> bool:
@@ -227,20 +232,20 @@ class Place(str):
             return False
         return found is not None and (kind is None or found.kind == kind)
 
-    def _seen(self) -> "os.DirEntry[str] | None":
-        return None if self.look is None else self.look.entry(self)
+    def _cached_entry(self) -> "os.DirEntry[str] | None":
+        return None if self.cache is None else self.cache.entry(self)
 
     # As the functions of os.path: links are followed.
 
     def is_dir(self) -> bool:
-        return self._asked(os.path.isdir, DIRECTORY) if self.look is None else self.look.is_directory(self)
+        return self._asked(os.path.isdir, DIRECTORY) if self.cache is None else self.cache.is_directory(self)
 
     def is_file(self) -> bool:
-        entry = self._seen()
+        entry = self._cached_entry()
         return self._asked(os.path.isfile, FILE) if entry is None else is_of_kind(entry.is_file)
 
     def is_link(self) -> bool:
-        entry = self._seen()
+        entry = self._cached_entry()
         return self._asked(os.path.islink, LINK) if entry is None else entry.is_symlink()
 
     def exists(self) -> bool:
@@ -273,14 +278,14 @@ class Place(str):
     def entries(self) -> "AbstractContextManager[Iterator[AnyEntry]]":
         """As os.scandir, to be used as a context manager. Raises OSError."""
         if self.tree is None:
-            return os.scandir(self) if self.look is None else nullcontext(iter(self.look.listed(self).values()))
+            return os.scandir(self) if self.cache is None else nullcontext(iter(self.cache.listing(self).values()))
         if self._node().kind != DIRECTORY:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self)
         return nullcontext(TreeEntry(self / name, node) for name, node in self.tree.nodes(self.inner))
 
     def names(self) -> list[str]:
         """As os.listdir. Raises OSError."""
-        if self.tree is None and self.look is None:
+        if self.tree is None and self.cache is None:
             return os.listdir(self)
         with self.entries() as entries:
             return [entry.name for entry in entries]
@@ -332,7 +337,7 @@ class Place(str):
                 raise OSError(errno.EINVAL, "not a regular file", self)
         elif not _NOFOLLOW and os.path.islink(self):  # on Windows
             raise OSError(errno.ELOOP, LINK_REFUSAL, self)
-        around = None if self.is_named or self.look is None else self.look.around(self)
+        around = None if self.is_named or self.cache is None else self.cache.listing_around(self)
         try:
             if around is not None:
                 descriptor = around.directory.open(self, _FLAGS)

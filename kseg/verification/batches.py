@@ -433,11 +433,9 @@ class FormatRule(Rule):
     def __init__(self, partition: PartitionCheck) -> None:
         super().__init__(partition)
         era = partition.settings.era
-        self._formats = 0 if not era.has_timestamps else 1 if not era.has_producers else 2
-        """The newest format that the release reads."""
+        self._newest_format = 0 if not era.has_timestamps else 1 if not era.has_producers else 2
         codecs = {LZ4: era.has_lz4, ZSTD: era.has_zstd}
-        self._codecs = frozenset(codec for codec, is_known in codecs.items() if not is_known)
-        """The codecs that it does not know."""
+        self._unknown_codecs = frozenset(codec for codec, is_known in codecs.items() if not is_known)
         self._counts = Counter[str]()
         self._first: dict[str, tuple[str, BatchRow]] = {}
 
@@ -445,8 +443,8 @@ class FormatRule(Rule):
         if segment.file.is_07:
             return
         for i, (magic, attributes) in enumerate(zip(headers.magics, headers.attributes, strict=True)):
-            unknown = f"format v{magic}" if magic > self._formats else ""
-            if not unknown and attributes & fields.CODEC in self._codecs:
+            unknown = f"format v{magic}" if magic > self._newest_format else ""
+            if not unknown and attributes & fields.CODEC in self._unknown_codecs:
                 unknown = f"codec {codec_name(attributes & fields.CODEC)}"
             if unknown:
                 self._counts[unknown] += 1

@@ -34,7 +34,7 @@ from kseg.segment.paths import hint, is_log_directory, partition_count, warn_of_
 from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores.archives.mounting import form_at
 from kseg.stores.no_follow import resolved, resolved_to_change
-from kseg.stores.place import Place, look_around, place_in
+from kseg.stores.place import Place, directory_cache, place_in
 from kseg.stores.source import STANDARD_INPUT, is_disk_error
 from kseg.stores.stored_object import is_url, shown
 
@@ -694,8 +694,8 @@ def run(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions,
     failures = planner.failures
     with ExitStack() as held:
         if options.is_dry and options.output is None:  # nothing that is seen changes before it is used
-            look = held.enter_context(look_around())
-            paths = [Place(path, look=look) for path in paths]
+            cache = held.enter_context(directory_cache())
+            paths = [Place(path, cache=cache) for path in paths]
         planner.nodes.give(paths)
         paths = planner.nodes.paths
         reporter.begin(planner.at_once, partition_count(paths))

@@ -14,7 +14,7 @@ from kseg.errors import KsegError, PathError, UnsupportedError, text_of
 from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, HEAD_BYTES, REDPANDA_NAME, form_of
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
-from kseg.stores.place import Look, Place, look_around, normal, place_in
+from kseg.stores.place import DirectoryCache, Place, directory_cache, normal, place_in
 from kseg.stores.source import STANDARD_INPUT, is_disk_error, open_source, seekable_descriptor
 from kseg.stores.stored_object import is_url, shown, store_root
 from kseg.stores.trees import DIRECTORY, FILE, ArchiveProblem, Tree, UnopenedTree
@@ -31,12 +31,12 @@ def archives_at(
     """
     with use_spool(spool), ExitStack() as made:
         found, opened = list[Place](), {str(store): store.tree for store in stores}
-        look = made.enter_context(look_around(is_live))
+        cache = made.enter_context(directory_cache(is_live))
         for path in paths:
             if is_url(path):
                 found += _places_of_url(path, spool, made, opened)
             else:
-                found.append(_place_of(path, look, spool, made, opened))
+                found.append(_place_of(path, cache, spool, made, opened))
         yield found
 
 
@@ -47,9 +47,11 @@ def problems_of(places: Iterable[Place]) -> Iterator[tuple[str, ArchiveProblem]]
         yield from ((tree.path, problem) for problem in tree.problems)
 
 
-def _place_of(path: str, look: Look | None, spool: Spool, made: ExitStack, opened: dict[str, Tree | None]) -> Place:
+def _place_of(
+    path: str, cache: DirectoryCache | None, spool: Spool, made: ExitStack, opened: dict[str, Tree | None]
+) -> Place:
     """Opens the archive that a path leads into, in ``made``; ``opened``: those of the paths before, by their files."""
-    place = Place(path, is_named=True, look=look)
+    place = Place(path, is_named=True, cache=cache)
     root = None if place.tree is not None or place.is_dir() else _file_of(path)
     if root is None:
         return place

@@ -188,7 +188,11 @@ class _DiskCheck:
             elif here is not None and _is_bare(self.paths[here]):
                 gone[here, assigned].append(name)
             elif here is not None and name in acknowledged(self.paths[here]):
-                lacked[here].append(name)
+                # Whoever names the configuration means the node as it will start; directories may be copied in part.
+                if self.node.server is not None and self.check.is_whole:
+                    gone[here, assigned].append(name)
+                else:
+                    lacked[here].append(name)
         for (here, assigned), names in gone.items():
             if here is not None:
                 text = "a start makes empty ones, and what they held is lost"

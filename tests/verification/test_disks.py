@@ -122,6 +122,9 @@ def test_a_formatted_disk_with_the_old_id_and_nothing_on_it(disks: tuple[Path, P
 def test_a_partition_that_never_had_records_is_not_missed(disks: tuple[Path, Path]) -> None:
     shutil.rmtree(disks[1] / FEW)
     assert check_node(*disks).one("assigned-partition-missing").details["partitions"] == [FEW]
+    found = check_node(server=named(disks))
+    assert found.one("only-replica-missing").details["partitions"] == [FEW], "the node is named, so no part is copied"
+    assert "assigned-partition-missing" not in found.codes
     (disks[1] / "replication-offset-checkpoint").write_text(checkpoint("cmptx 1 132", "few 0 0"))
     assert errors(check_node(server=named(disks))) == []
 

@@ -234,13 +234,17 @@ class _Partition:
         return []
 
     def _walk(self, segment: WeighedSegment) -> None:
-        offsets = _sampled(segment.file, INDEX, OffsetIndex)
-        by_position = _by_offset((entry.position, entry.offset) for entry in offsets if entry.position > 0)
-        times = _by_offset((entry.offset, entry.timestamp) for entry in _sampled(segment.file, TIME_INDEX, TimeIndex))
-        aborted = _sampled(segment.file, TRANSACTION_INDEX, TransactionIndex)
-        markers = _by_offset((entry.last_offset, entry.producer_id) for entry in aborted)
         with open_survey(segment.path, FULL, scratch=self._scratch, base_offset=segment.base) as survey:
             segment.size = survey.source.size
+            if not segment.size:
+                return
+            offsets = _sampled(segment.file, INDEX, OffsetIndex)
+            by_position = _by_offset((entry.position, entry.offset) for entry in offsets if entry.position > 0)
+            times = _by_offset(
+                (entry.offset, entry.timestamp) for entry in _sampled(segment.file, TIME_INDEX, TimeIndex)
+            )
+            aborted = _sampled(segment.file, TRANSACTION_INDEX, TransactionIndex)
+            markers = _by_offset((entry.last_offset, entry.producer_id) for entry in aborted)
             for batch in self._linked_batches(survey, segment):
                 self._compare(segment, batch, by_position, times, markers)
 

@@ -6,7 +6,7 @@ Source: Kafka's LogFileUtils, LocalLog and Snapshots. A stem is any run of digit
 import binascii
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import NamedTuple
@@ -205,8 +205,8 @@ class Listing(NamedTuple):
     """The entries of a directory by name: regular files, and all others. ``held``: what they need to be asked more."""
 
     place: Place
-    files: dict[str, AnyEntry]
-    others: dict[str, AnyEntry]
+    files: Mapping[str, AnyEntry]
+    others: Mapping[str, AnyEntry]
     held: object = None
 
     @property
@@ -218,11 +218,17 @@ class Listing(NamedTuple):
 def listing_of(directory: str) -> Listing:
     """Lists a directory. Raises PathError if it cannot be read."""
     place = Place(directory)
-    with errors_at(directory), place.entries() as entries:
-        found = Listing(place, {}, {}, None if place.cache is None else place.cache.listing(place))
-        for entry in entries:
-            (found.files if is_regular_file(entry) else found.others)[entry.name] = entry
-    return found
+    with errors_at(directory):
+        cached = None if place.cache is None else place.cache.listing(place)
+        if cached is not None and cached.kinds is not None:
+            return Listing(place, *cached.kinds, cached)
+        files, others = dict[str, AnyEntry](), dict[str, AnyEntry]()
+        with place.entries() as entries:
+            for entry in entries:
+                (files if is_regular_file(entry) else others)[entry.name] = entry
+    if cached is not None:
+        cached.kinds = files, others
+    return Listing(place, files, others, cached)
 
 
 def regular_and_other_names(directory: str) -> tuple[list[str], list[str]]:

@@ -11,7 +11,7 @@ import io
 import os
 import stat as modes
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from io import BufferedReader
 from typing import Any, BinaryIO, TypeVar
@@ -67,12 +67,14 @@ class CachedListing(dict[str, "os.DirEntry[str]"]):
     """The entries of an open directory by name. An entry can be asked for its status as long as the listing is kept;
     its ``path`` is a name alone."""
 
-    __slots__ = ("directory",)
+    __slots__ = ("directory", "kinds")
 
     def __init__(self, directory: OpenDirectory) -> None:
         with os.scandir(directory.descriptor) as entries:
             super().__init__((entry.name, entry) for entry in entries)
         self.directory = directory
+        self.kinds: tuple[Mapping[str, AnyEntry], Mapping[str, AnyEntry]] | None = None
+        """The entries that are regular files, and all others, once that was asked."""
 
 
 class DirectoryCache:

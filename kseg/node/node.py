@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import KsegError, PathError
-from kseg.node.cluster_metadata import TopicSettings, read_topic_settings
 from kseg.node.log_directory import (
     CLEANER_SETTINGS,
     COMPACTED_TOPICS,
@@ -26,7 +25,6 @@ from kseg.node.log_directory import (
     read_log_directory,
     state_by_name,
 )
-from kseg.node.metadata_image import PartitionImage
 from kseg.node.paths import configuration_at, expanded, log_directories_in_archive
 from kseg.node.server_properties import DEFAULTS, ServerProperties
 from kseg.segment.files import METADATA_TOPIC, is_uuid, list_segments, parse_partition_name
@@ -35,7 +33,9 @@ from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties, integer
 from kseg.stores.place import Place
 
 if TYPE_CHECKING:
+    from kseg.node.cluster_metadata import TopicSettings
     from kseg.node.coordinators import GroupOffsets, TransactionState
+    from kseg.node.metadata_image import PartitionImage
 
 POLICY, INTERVAL = "cleanup.policy", "index.interval.bytes"
 TOPIC, SERVER, DEFAULT, CHECKPOINT, NAME, UNKNOWN = "topic", "server", "default", "checkpoint", "name", "unknown"
@@ -100,7 +100,7 @@ class Partition:
         return topics.ids.get(self.topic, None if topics.lacking else "")
 
     @property
-    def assignment(self) -> PartitionImage | None:
+    def assignment(self) -> "PartitionImage | None":
         """The partition in the metadata log, None if that does not have it."""
         topics, topic_id = self.node.topics, self.topic_id
         return topics.partitions.get((topic_id, self.number or 0)) if topics is not None and topic_id else None
@@ -216,11 +216,13 @@ class Node:
         return named if named in holding else next(iter(holding), None)
 
     @cached_property
-    def topics(self) -> TopicSettings | None:
+    def topics(self) -> "TopicSettings | None":
         """Topics, their settings and partitions by the newest metadata; None if they are on no disk that is known, or
         cannot be read."""
         if self.metadata is None:
             return None
+        from kseg.node.cluster_metadata import read_topic_settings  # a segment or a partition alone needs none
+
         return read_topic_settings(Place(self.metadata.path) / METADATA_PARTITION)
 
     @property

@@ -13,7 +13,7 @@ from kseg.options.declaration import filled
 from kseg.output.sink import open_sink
 from kseg.quantities import shell_line
 from kseg.stores.remote.keys import RemoteChoice
-from kseg.verification.report import CheckReporter, Comparison, Finding, Report
+from kseg.verification.report import CheckReporter, ClusterState, Comparison, Finding, Report
 from kseg.verification.run import VerifyOptions
 from kseg.verification.run import verify as check
 
@@ -44,7 +44,8 @@ class Verdict:
 
     ``ok``: there is no error, and everything could be checked; ``failures`` lists the parts that could not.
     ``next``: the commands to run, in order. ``omitted``: file, code and number of findings that are only counted,
-    beyond the first 100 of a code in a file. ``comparisons``: of each partition with ``against``.
+    beyond the first 100 of a code in a file. ``comparisons``: of each partition with ``against``. ``clusters``: those
+    of which several nodes were checked, each with the partitions of which a start may lose records.
 
     >>> verdict = kseg.verify("crashed-0")
     >>> verdict.ok, [finding.code for finding in verdict.findings], verdict.next
@@ -58,6 +59,7 @@ class Verdict:
     omitted: tuple[tuple[str, str, int], ...]
     failures: tuple[str, ...]
     comparisons: tuple[Comparison, ...]
+    clusters: tuple[ClusterState, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Verdict {self._sentence()}>"
@@ -135,6 +137,7 @@ def verify(
         tuple(report.unshown()),
         tuple(report.failures),
         tuple(found.comparisons),
+        tuple(report.clusters),
     )
 
 

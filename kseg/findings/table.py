@@ -216,6 +216,11 @@ KINDS: dict[str, Kind] = {
     "replica-ends-earlier": Kind(INFO),
     "replica-missing": Kind(WARNING, needs=DECISION),
     "records-differ": Kind(ERROR, needs=DECISION),
+    # Several nodes of one cluster
+    "leader-copy-behind": Kind(ERROR, FROM_REPLICA, REPLICA),
+    "leader-copy-missing": Kind(ERROR, needs=DECISION),
+    "copies-parted": Kind(ERROR, needs=DECISION),
+    "topic-recreated": Kind(WARNING, needs=DECISION),
     "remote-metadata-incomplete": Kind(WARNING, needs=REPLICA),
     "remote-copy-unfinished": Kind(WARNING, needs=DECISION),
     "remote-orphan-object": Kind(WARNING, needs=DECISION),
@@ -254,5 +259,5 @@ def _texts() -> dict[str, Texts]:
     import tomllib
     from importlib.resources import files
 
-    found = tomllib.loads((files("kseg.findings") / "texts.toml").read_text("utf-8"))
-    return {code: Texts(**texts) for code, texts in found.items()}
+    read = [(files("kseg.findings") / name).read_text("utf-8") for name in ("texts.toml", "copies.toml")]
+    return {code: Texts(**texts) for text in read for code, texts in tomllib.loads(text).items()}

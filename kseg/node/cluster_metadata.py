@@ -27,6 +27,7 @@ from kseg.node.metadata_image import (
     ABORT_TRANSACTION,
     BEGIN_TRANSACTION,
     END_TRANSACTION,
+    RECOVERING,
     TOPIC_RESOURCE,
     Fields,
     MetadataImage,
@@ -429,6 +430,8 @@ MAX_BYTES = 256 << 20
 
 _OF_TOPICS = frozenset({0, 1, 2, 4, 9, 12, 17, 27, 29})
 """Records of brokers, topics, settings, features and controllers, by their api keys."""
+_CHANGES = frozenset({5})
+"""Records that change a partition."""
 _OF_PARTITIONS = frozenset({2, 3, 5, 9})
 """Records of topics and partitions."""
 _BROKER_RESOURCE = 4
@@ -442,7 +445,7 @@ class TopicSettings:
 
     image: MetadataImage
     lacking: str
-    _files: list[SegmentFile]
+    files: list[SegmentFile]
     _whole: LoadedImage | None = None
     """The same with partitions, if it was loaded."""
 
@@ -463,7 +466,7 @@ class TopicSettings:
     def _of_partitions(self) -> tuple[LoadedImage, list[KsegError]]:
         if self._whole is not None:
             return self._whole, []
-        return load_readable(self._files, kinds=_OF_PARTITIONS)  # few readers need them
+        return load_readable(self.files, kinds=_OF_PARTITIONS)  # few readers need them
 
     @property
     def knows_partitions(self) -> bool:
@@ -496,10 +499,27 @@ class TopicSettings:
         """Returns what is left at the start of a node that has its log from no other, and cuts it off at damage; None
         if that is not known."""
         try:
-            loaded = load_image(self._files)
+            loaded = load_image(self.files)
         except KsegError:
             return None
-        return TopicSettings(loaded.image, "", self._files, loaded) if loaded.is_cut else None
+        return TopicSettings(loaded.image, "", self.files, loaded) if loaded.is_cut else None
+
+
+def has_unclean_election(metadata: TopicSettings, partition: tuple[str, int]) -> bool:
+    """Whether a leader was elected that did not have all that was committed, as far as the log reaches back.
+    ``partition``: topic id and number."""
+    for _, batch in _batches_of_log(metadata.files):
+        if batch is None or batch.is_control:
+            continue
+        with suppress(UndecodableError, MessageError):
+            for _, value in record_values(batch):
+                if not _is_of(value, _CHANGES):
+                    continue
+                fields = read_framed(value, CLUSTER_METADATA).fields
+                is_own = (fields["topicId"], fields["partitionId"]) == partition
+                if is_own and fields.get("leaderRecoveryState") == RECOVERING:
+                    return True
+    return False
 
 
 def read_topic_settings(directory: str) -> TopicSettings | None:

@@ -25,6 +25,8 @@ ELR_SINCE, CORDONED_SINCE, ZK_MIGRATION_SINCE = 23, 30, 8
 LOWEST_LEVEL = 7
 """The lowest level of metadata.version that the newest release replays."""
 NO_LEADER_CHANGE, NO_RECOVERY_CHANGE = -2, -1
+RECOVERING = 1
+"""LeaderRecoveryState of a partition whose leader was elected without being in sync."""
 TOPIC_RESOURCE = 2
 _MISSING = object()
 

@@ -24,7 +24,15 @@ from kseg.output.terminal import Paint, drawn, line_width
 from kseg.quantities import named_path, plural, quoted, shell_line, shown_bytes
 from kseg.segment.paths import some, walk_path
 from kseg.stores.place import Place
-from kseg.verification.report import AssignedPartition, CheckReporter, Comparison, Finding, NodeStart, Report
+from kseg.verification.report import (
+    AssignedPartition,
+    CheckReporter,
+    ClusterState,
+    Comparison,
+    Finding,
+    NodeStart,
+    Report,
+)
 
 COLORS = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
 NEEDED = {
@@ -394,6 +402,7 @@ class JsonFindings(FindingsPrinter):
                 "next": [step.argv for step in report.steps],
                 "notJudged": totals.not_judged,
                 "nodes": [node_row(start) for start in report.starts],
+                "clusters": [cluster_row(cluster) for cluster in report.clusters],
             }
         )
         self.sink.flush()
@@ -442,6 +451,28 @@ def node_row(start: NodeStart) -> dict[str, Any]:
         "creates": None if start.creates is None else _assigned(start.creates),
         "lacks": _assigned(start.lacks),
         "releases": start.releases,
+    }
+
+
+def cluster_row(cluster: ClusterState) -> dict[str, Any]:
+    """Returns the nodes of a cluster, with the partitions of which a start may lose records, as a JSON object."""
+    return {
+        **fields_of(cluster, "cluster_id", "nodes"),
+        "voters": [fields_of(voter, *voter._fields) for voter in cluster.voters],
+        "partitions": [
+            {
+                "topic": name_value(one.topic),
+                "partition": one.partition,
+                "copies": [
+                    fields_of(copy, *copy._fields)
+                    | {"directory": None if copy.directory is None else name_value(copy.directory)}
+                    for copy in one.copies
+                ],
+                "outcome": one.outcome,
+                "ranges": [fields_of(lost, *lost._fields) for lost in one.ranges],
+            }
+            for one in cluster.partitions
+        ],
     }
 
 

@@ -30,6 +30,7 @@ _TYPES: dict[str, dict[str, Any]] = {
             },
         ]
     },
+    "outcome": {"enum": ["same", "depends", "lost"]},
     "severity": {"enum": ["error", "warning", "info"]},
     "gravity": {"enum": ["nothing wrong", "watch", "config", "damage"]},
     "needs": {"enum": ["replica", "topic id", "decision", "broker"]},
@@ -69,6 +70,11 @@ cleaner = state: text, cleanBytes: int?, dirtyBytes: int?, dirtyRatio: number?, 
 node = logDirectories: []bytes, starts: flag?, because: []text, recovers: []bytes, setsAside: []bytes?,
     deletes: []bytes, deletedFiles: int, creates: []assignedPartition?, lacks: []assignedPartition,
     releases: []text?
+cluster = clusterId: text, nodes: []int, voters: []voterLog, partitions: []clusterPartition
+voterLog = node: int, logEnd: int?, epoch: int?
+clusterPartition = topic: bytes, partition: int, copies: []partitionCopy, outcome: outcome, ranges: []lostRange
+partitionCopy = node: int, directory: bytes?, logStart: int, logEnd: int, epoch: int?, inSync: flag
+lostRange = leader: int, node: int, firstOffset: int, lastOffset: int, records: int?, isCommitted: flag
 assignedPartition = partition: bytes, logDirectory: bytes?
 place = logDirectory: bytes?, partition: bytes?, file: bytes?, name: bytes?, position: int?, offset: int?,
     other: bytes?, disks: []bytes
@@ -89,7 +95,8 @@ details = magic?: int, storedChecksum?: int, computedChecksum?: int, firstOffset
     coordinatorEpoch?: int, agreeTo?: int?, reason?: text, state?: text?, timeoutMs?: int?, verdict?: text,
     abort?: []text?, lastStableOffset?: int, waitingOffsets?: int, waitingGroups?: []groupOffset?, hasSnapshots?: flag,
     difference?: text, offsets?: []int, directoryId?: text, partitions?: []any, held?: []any, assigned?: any,
-    topic?: bytes, policy?: text, owner?: int, chunk?: int
+    topic?: bytes, policy?: text, owner?: int, chunk?: int, leader?: int, node?: int, mayLead?: []int,
+    newestTopicId?: text
 """
 """Nested objects."""
 
@@ -183,7 +190,8 @@ comparison = file: bytes, against: bytes, identical: flag, same: int, different:
     notCompared: int, agreeTo: int?, divergeAt: int?, startOffset: int?, lastOffset: int?, againstStartOffset: int?,
     againstLastOffset: int?, by?: []text, repeatedHere?: int, repeatedThere?: int, outOfOrder?: int
 summary = files: int, bytes: int, batches: int, records: int, errors: int, warnings: int, infos: int, ok: flag,
-    next: [][]text, notJudged: int, nodes: []node
+    next: [][]text, notJudged: int, nodes: []node,
+    clusters: []cluster
 partition = path: bytes, files: int, bytes: int, allBytes: int?, batches: int, records: int,
     forms: []formCount, damagedBytes: int,
     leastBaseTimestamp: int?, maxTimestamp: int?, errors: int, warnings: int, cleaner: cleaner?

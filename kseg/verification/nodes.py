@@ -27,8 +27,8 @@ from kseg.verification.report import NO_DETAILS, Report
 
 
 def judge_nodes(nodes: Nodes, settings: CheckSettings, report: Report) -> None:
-    """Checks the log directories in ``report.directories`` by node, and adds the start of each node to
-    ``report.starts``."""
+    """Checks the log directories in ``report.directories`` by node and by cluster; adds the start of each node to
+    ``report.starts``, and the clusters to ``report.clusters``."""
     of_node: dict[Node, list[CheckedDirectory]] = {}
     for one in _by_real_path(report.directories).values():
         of_node.setdefault(nodes.at(one.directory.path), []).append(one)
@@ -51,6 +51,10 @@ def judge_nodes(nodes: Nodes, settings: CheckSettings, report: Report) -> None:
             if settings.level == DEEP:
                 check.judge_commits(report)
             report.starts.append(start_of(check, settings, report))
+    if len(of_node) > 1 and not settings.is_live:
+        from kseg.verification.clusters import judge_clusters  # few checks have several nodes
+
+        judge_clusters(nodes, report)
 
 
 def _add_others(node: Node, found: list[CheckedDirectory], nodes: Nodes, level: int, report: Report) -> list[str]:

@@ -314,6 +314,8 @@ class Repairs:
             return found
         if target is not None and (found := self._of_disk(finding, target)):
             return found
+        if not kind.repair and kind.needs == DECISION and "otherRepair" in finding.details:
+            return self._needing(finding, DECISION, target, finding.details["otherRepair"])
         if not kind.repair or target is None:
             return self._needing(finding, kind.needs or (DECISION if kind.repair else None), target)
         # A start renames a .swap unchecked; only salvage removes a bad one.

@@ -134,6 +134,62 @@ class NodeStart(NamedTuple):
     releases: list[str] | None = None
 
 
+class VoterState(NamedTuple):
+    """A voter of the quorum; log end and last leader epoch of its metadata log, None if it is not given."""
+
+    node: int
+    log_end: int | None
+    epoch: int | None
+
+
+class CopyState(NamedTuple):
+    """A node's copy of a partition. ``directory``: None if it has none; ``epoch``: that of the last records;
+    ``in_sync``: whether the newest metadata let the node lead."""
+
+    node: int
+    directory: str | None
+    log_start: int
+    log_end: int
+    epoch: int | None
+    in_sync: bool
+
+
+class LostRange(NamedTuple):
+    """Offsets of the copy of ``node`` that go if ``leader`` leads. ``records``: their number, None if not counted;
+    ``is_committed``: some were committed for sure."""
+
+    leader: int
+    node: int
+    first_offset: int
+    last_offset: int
+    records: int | None
+    is_committed: bool
+
+
+class PartitionState(NamedTuple):
+    """A partition of which a start may lose records; ``outcome``: depends (on the leader), or lost."""
+
+    topic: str
+    partition: int
+    copies: list[CopyState]
+    outcome: str
+    ranges: list[LostRange]
+
+
+class ClusterState(NamedTuple):
+    """A cluster of which several nodes were checked. ``partitions``: those with a problem only.
+
+    >>> (cluster,) = kseg.verify(["node1", "node2", "node3"]).clusters
+    >>> cluster.nodes, cluster.partitions
+    ([1, 2, 3], [])
+    """
+
+    cluster_id: str
+    nodes: list[int]
+    voters: list[VoterState]
+    partitions: list[PartitionState]
+
+
 def effect_of(finding: Finding) -> str:
     """Returns the effect on a node's start (`Kind.start`); the reason in its details may be another one."""
     effect, reason = KINDS[finding.code].start, finding.details.get("reason")
@@ -165,6 +221,8 @@ class Report:
         self.effects: dict[tuple[str, str], Finding] = {}
         """The first finding of each effect (`Kind.start`) on a file."""
         self.starts: list[NodeStart] = []
+        self.clusters: list[ClusterState] = []
+        """The clusters of which several nodes were checked."""
         self.show, self.advance = show, advance
         self.ignored = frozenset(ignored)
         self._shown: Counter[tuple[str, str]] = Counter()

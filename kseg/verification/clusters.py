@@ -1,0 +1,208 @@
+"""Checks the nodes of one cluster together: what a start of these copies loses, and which nodes to start first.
+
+A cluster that loses nothing has no finding. Sources: see `kseg.node.cluster`.
+"""
+
+from collections.abc import Iterable
+
+from kseg.findings.table import WARNING
+from kseg.node.cluster import Cluster, ClusterPartition, LogCopy, LosableRange, clusters_of, count_records
+from kseg.node.cluster_metadata import has_unclean_election
+from kseg.node.node import Nodes
+from kseg.quantities import named_path, plural
+from kseg.stores.place import Place
+from kseg.verification.report import ClusterState, CopyState, Details, LostRange, PartitionState, Report, VoterState
+
+SAME, DEPENDS, LOST = "same", "depends", "lost"
+"""Outcomes of a start: each leader keeps the same, which records are lost depends on the leader, or each loses some."""
+
+
+def judge_clusters(nodes: Nodes, report: Report) -> None:
+    """Checks the clusters of the log directories in ``report.directories``, and adds them to ``report.clusters``."""
+    checked = {one.directory.path: one for one in report.directories}
+    found = {id(node): node for path in checked if (node := nodes.at(path)).directories}
+    extents = {
+        Place(path) / name: (span.start, span.end)
+        for path, one in checked.items()
+        for name, span in one.extents.items()
+    }
+    whole = [node for node in found.values() if all(one.path in checked for one in node.directories)]
+    for cluster in clusters_of(whole, lambda path: extents[path] if path in extents else None):
+        _ClusterCheck(cluster, report).judge()
+
+
+class _ClusterCheck:
+    """The check of one cluster, whose findings go to ``report``."""
+
+    def __init__(self, cluster: Cluster, report: Report) -> None:
+        self.cluster, self.report = cluster, report
+
+    def judge(self) -> None:
+        states = []
+        for partition in self.cluster.partitions():
+            if (state := self._partition(partition)) is not None:
+                states.append(state)
+        for other in self.cluster.other_topics:
+            text = f"it is of topic id {other.topic_id}; by the newest metadata of the cluster, the topic of today is "
+            text += f"{other.wanted}: node {other.node} missed that it was deleted and created again"
+            details = {"node": other.node, "topicId": other.topic_id, "newestTopicId": other.wanted}
+            self.report.add("topic-recreated", other.path, text, details=details)
+        voters: list[VoterState] = []
+        self.report.clusters.append(ClusterState(self.cluster.cluster_id, list(self.cluster.nodes), voters, states))
+
+    def _partition(self, partition: ClusterPartition) -> PartitionState | None:
+        """Reports what a start may lose of a partition. Returns None if that is nothing."""
+        losses = {copy.node: found for copy in partition.leaders if (found := self._losses(partition, copy))}
+        if not losses:
+            return None
+        safe = [node for node in partition.may_lead if node not in losses]
+        parted = [loss for found in losses.values() for loss in found if loss.is_parted]
+        for copy in partition.leaders:
+            if behind := [loss for loss in losses.get(copy.node, ()) if not loss.is_parted]:
+                self._behind(partition, copy, behind, safe)
+        for copy in partition.leaders:
+            for loss in losses.get(copy.node, ()):
+                if loss.is_parted and loss in parted:
+                    self._parted(partition, copy, loss, safe)
+        outcome = DEPENDS if safe else LOST
+        copies = [
+            CopyState(copy.node, copy.path, copy.start, copy.end, copy.epoch, copy.node in partition.may_lead)
+            for copy in partition.copies
+        ]
+        ranges = [
+            LostRange(leader, loss.copy.node, loss.first, loss.last, _count(loss), loss.is_certain)
+            for leader, found in losses.items()
+            for loss in found
+        ]
+        return PartitionState(partition.topic, partition.number, copies, outcome, ranges)
+
+    def _losses(self, partition: ClusterPartition, leader: LogCopy) -> list[LosableRange]:
+        """Returns the losses that count: what was not committed for sure is no loss, as after any crash of a leader."""
+        found = []
+        for loss in partition.losses(leader):
+            # After a clean stop the high watermark is the last one, and after a clean election it was passed on.
+            is_open = not loss.copy.was_clean and (
+                self._was_unclean(partition) if loss.is_parted else loss.copy.node in partition.may_lead
+            )
+            if loss.is_certain or is_open:
+                found.append(loss)
+        return found
+
+    def _was_unclean(self, partition: ClusterPartition) -> bool:
+        """Whether the metadata log shows that a leader was elected that was not in sync."""
+        metadata = self.cluster.metadata
+        return metadata is not None and has_unclean_election(metadata, (partition.topic_id, partition.number))
+
+    def _behind(
+        self, partition: ClusterPartition, leader: LogCopy, losses: list[LosableRange], safe: list[int]
+    ) -> None:
+        """Reports a copy that may lead and lacks the end of others."""
+        most = max(losses, key=lambda loss: (loss.last, loss.copy.node in partition.may_lead))
+        count, is_certain = _count(most), any(loss.is_certain for loss in losses)
+        having = sorted(loss.copy.node for loss in losses if loss.last == most.last)
+        if leader.path is None:
+            text = "none of its disks has a copy"
+        elif leader.end == leader.start:
+            text = "its copy is empty"
+        else:
+            text = f"it ends at offset {leader.end}"
+        if leader.high_watermark is not None and leader.high_watermark > leader.end:
+            text += f", below its own high watermark {leader.high_watermark}"
+        verb = "are lost" if is_certain else "are removed (that they were committed is not known: no clean stop)"
+        text = (
+            f"node {leader.node} may lead {partition.name} ({self._why(partition, leader)}), and {text}: if it leads, "
+            f"{_range_text(most, count)} of {_nodes_text(having)} {verb}{self._unless(partition, safe)}"
+        )
+        source = most.copy.path or ""
+        details = self._details(partition, leader, most, count) | {"other": source}
+        severity = None if is_certain else WARNING
+        if leader.path is None:
+            path = self._missing_path(partition, leader)
+            details["otherRepair"] = ["cp", "-a", named_path(source), named_path(path)]
+            self.report.add("leader-copy-missing", path, text, None, None, most.first, severity, details)
+            return
+        self.report.add("leader-copy-behind", leader.path, text, None, None, most.first, severity, details)
+
+    def _parted(self, partition: ClusterPartition, leader: LogCopy, loss: LosableRange, safe: list[int]) -> None:
+        """Reports a copy with records that go because a leader has others there."""
+        count, other = _count(loss), loss.copy
+        own = LosableRange(leader, loss.first, leader.end - 1, 0, True)
+        text = (
+            f"it parts from the copy of node {leader.node} at offset {loss.first} (leader epochs {other.epoch} and "
+            f"{leader.epoch}): a start keeps that of node {leader.node}, which may lead {partition.name} "
+            f"({self._why(partition, leader)}), and removes {_range_text(loss, count)} of node {other.node}; node "
+            f"{leader.node} alone has {_range_text(own, _count(own))}"
+        )
+        if other.node in partition.may_lead:
+            text += f"; if node {other.node} leads, it is the other way round"
+        elif partition.is_unclean:
+            text += f"; the topic allows unclean elections: if node {other.node} starts without the others, it keeps "
+            text += "its own instead"
+        saved = [
+            "kseg",
+            "dump",
+            "--print-data-log",
+            "--offsets",
+            f"{loss.first}..{loss.last}",
+            named_path(other.path or ""),
+        ]
+        details = self._details(partition, leader, loss, count) | {"other": leader.path or "", "otherRepair": saved}
+        self.report.add("copies-parted", other.path or "", text, offset=loss.first, details=details)
+
+    @staticmethod
+    def _details(partition: ClusterPartition, leader: LogCopy, loss: LosableRange, count: int | None) -> Details:
+        return {
+            "leader": leader.node, "node": loss.copy.node, "firstOffset": loss.first, "lastOffset": loss.last,
+            "count": count, "mayLead": list(partition.may_lead), "logEndOffset": leader.end,
+        }  # fmt: skip
+
+    def _why(self, partition: ClusterPartition, leader: LogCopy) -> str:
+        if leader.node in partition.image.isr:
+            return "in sync by the newest metadata"
+        return "eligible by the newest metadata" if leader.node in partition.image.elr else "the last known leader"
+
+    def _unless(self, partition: ClusterPartition, safe: list[int]) -> str:
+        """Returns who keeps the records, as the end of a sentence."""
+        given = [node for node in safe if node in self.cluster.nodes]
+        if (
+            given
+            and self.cluster.has_elr
+            and not all(copy.was_clean for copy in partition.copies if copy.node in given)
+        ):
+            return f"; not if {_either(given)} leads, but a node without a clean stop is no longer in sync at its start"
+        if given:
+            names = _either(given)
+            return f"; not if {names} leads: start {names} first"
+        if safe:
+            return f"; node {_either(safe)} may lead, too, and is not given"
+        return "; no node that may lead has them"
+
+    def _missing_path(self, partition: ClusterPartition, leader: LogCopy) -> str:
+        """Returns where the copy of a node has to lie."""
+        node, image = self.cluster.nodes[leader.node], partition.image
+        assigned = image.directories[image.replicas.index(leader.node)]
+        directory = node.directory_ids.get(assigned, node.directories[0])
+        return Place(directory.path) / partition.name
+
+
+def _count(loss: LosableRange) -> int | None:
+    return (
+        None
+        if loss.copy.path is None or loss.last < loss.first
+        else count_records(loss.copy.path, loss.first, loss.last)
+    )
+
+
+def _range_text(loss: LosableRange, count: int | None) -> str:
+    if loss.last < loss.first:
+        return "nothing there"
+    span = f"offset {loss.first}" if loss.first == loss.last else f"offsets {loss.first} to {loss.last}"
+    return span if count is None else f"{span} ({plural(count, 'record', 'records')})"
+
+
+def _nodes_text(nodes: list[int]) -> str:
+    return f"node{'s'[: len(nodes) > 1]} {' and '.join(map(str, nodes))}"
+
+
+def _either(nodes: Iterable[int]) -> str:
+    return " or ".join(map(str, nodes))

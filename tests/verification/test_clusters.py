@@ -1,0 +1,113 @@
+"""What a start of the copies of several nodes loses: real nodes of one cluster, with the disk of one changed."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli.command import Kseg, caller
+from segment.segments import TESTDATA
+
+CASES = TESTDATA / "damaged" / "findings"
+
+
+@pytest.fixture
+def kseg(capfdbinary: pytest.CaptureFixture[bytes]) -> Kseg:
+    return caller(capfdbinary)
+
+
+def nodes_of(code: str, target: Path) -> list[Path]:
+    """A copy of the nodes of a case."""
+    return sorted(Path(shutil.copytree(CASES / code / "cluster", target / "cluster")).iterdir())
+
+
+class Judged:
+    def __init__(self, kseg: Kseg, *paths: Path) -> None:
+        result = kseg("verify", "--format", "json", "--now", "1799000000000", *map(str, paths))
+        self.status, rows = result.status, [json.loads(line) for line in result.out.splitlines()]
+        self.summary = rows[-1]
+        self.findings = {row["code"]: row for row in rows[:-1] if row["severity"] != "info"}
+        """The last finding of each code."""
+
+
+def test_a_copy_that_may_lead_is_filled(kseg: Kseg, tmp_path: Path) -> None:
+    """An older copy is eligible: what it lacks is told, and the command that is named brings it back."""
+    one, two = nodes_of("leader-copy-behind", tmp_path)
+    judged = Judged(kseg, one, two)
+    found = judged.findings["leader-copy-behind"]
+    assert found["message"] == (
+        "node 2 may lead d-0 (eligible by the newest metadata), and it ends at offset 200, below its own high "
+        "watermark 350: if it leads, offsets 200 to 349 (150 records) of node 1 are lost; not if 1 leads: start 1 first"
+    )
+    (argv,) = judged.summary["next"]
+    assert argv == found["repair"] == ["kseg", "recover", "--from-replica", str(one / "d-0"), str(two / "d-0")]
+    (cluster,) = judged.summary["clusters"]
+    (partition,) = cluster["partitions"]
+    assert (cluster["nodes"], partition["outcome"]) == ([1, 2], "depends")
+    assert partition["ranges"] == [
+        {"leader": 2, "node": 1, "firstOffset": 200, "lastOffset": 349, "records": 150, "isCommitted": True}
+    ]
+    assert [copy["logEnd"] for copy in partition["copies"]] == [350, 200]
+    assert kseg(*argv[1:]).status == 0
+    judged = Judged(kseg, one, two)
+    assert (judged.status, judged.findings, judged.summary["clusters"][0]["partitions"]) == (0, {}, [])
+
+
+def test_each_node_alone_tells_nothing_of_others(kseg: Kseg, tmp_path: Path) -> None:
+    for node in nodes_of("copies-parted", tmp_path):
+        judged = Judged(kseg, node)
+        assert (judged.status, judged.findings, judged.summary["clusters"]) == (0, {}, [])
+
+
+def test_parted_copies_tell_which_one_is_kept(kseg: Kseg, tmp_path: Path) -> None:
+    two, three = nodes_of("copies-parted", tmp_path)
+    judged = Judged(kseg, two, three)
+    found = judged.findings["copies-parted"]
+    assert (judged.status, judged.summary["next"], found["needs"]) == (1, [], "decision")
+    assert "a start keeps that of node 3" in found["message"]
+    assert "offsets 200 to 349 (150 records) of node 2; node 3 alone has offsets 200 to 259 (60" in found["message"]
+    saved = kseg(*found["details"]["otherRepair"][1:])
+    assert (saved.status, saved.out.count(b"payload: b")) == (0, 150)
+
+
+def uncommitted(two: Path, three: Path) -> None:
+    """Node 2 was stopped cleanly, so its high watermark is the last one: what lies behind was never committed."""
+    (two / "replication-offset-checkpoint").write_text("0\n1\nu 0 200\n")
+    shutil.copy(three / ".kafka_cleanshutdown", two)
+
+
+def another_topic(two: Path, three: Path) -> None:
+    del three
+    (two / "u-0" / "partition.metadata").write_text("version: 0\ntopic_id: BBBBBBBBQACAAAAAAAAAAQ\n")
+
+
+def twice(two: Path, three: Path) -> None:
+    """Both are copies of one node: only one of them can start."""
+    (three / "meta.properties").write_bytes((two / "meta.properties").read_bytes())
+
+
+@pytest.mark.parametrize("change", [uncommitted, another_topic, twice])
+def test_no_loss(kseg: Kseg, tmp_path: Path, change: Callable[[Path, Path], None]) -> None:
+    two, three = nodes_of("copies-parted", tmp_path)
+    change(two, three)
+    assert "copies-parted" not in Judged(kseg, two, three).findings
+
+
+def test_a_missing_copy_may_lie_on_a_disk_that_is_not_given(kseg: Kseg, tmp_path: Path) -> None:
+    one, two = nodes_of("leader-copy-missing", tmp_path)
+    assert "leader-copy-missing" in Judged(kseg, one, two).findings
+    meta = two / "meta.properties"
+    lines = [line for line in meta.read_text().splitlines(keepends=True) if not line.startswith("directory.id")]
+    meta.write_text("".join([*lines, "directory.id=CCCCCCCCQACAAAAAAAAAAQ\n"]))
+    assert "leader-copy-missing" not in Judged(kseg, one, two).findings
+
+
+def test_the_clusters_are_data(tmp_path: Path) -> None:
+    import kseg
+
+    one, two = nodes_of("leader-copy-behind", tmp_path)
+    (cluster,) = kseg.verify([one, two], now=1799000000000).clusters
+    (partition,) = cluster.partitions
+    assert (cluster.nodes, partition.topic, partition.ranges[0].records) == ([1, 2], "d", 150)

@@ -434,6 +434,8 @@ def quorum(
     path: Paths = (),
     *,
     rewrite: bool = False,
+    survivor: bool = False,
+    endpoints: Sequence[str] = (),
     new: int | None = None,
     listener: str | None = None,
     topics_from: Paths = (),
@@ -444,10 +446,11 @@ def quorum(
 ) -> Plan:
     """Plans to bring the metadata log of a KRaft cluster back, as ``kseg quorum`` does.
 
-    ``rewrite``: the only voter of the quorum gets a snapshot of all records that can be replayed. ``new``: the node id
-    of a new, single controller, whose log directory is ``output``; ``listener``: its NAME://HOST:PORT.
-    ``topics_from``: log directories with the partitions of topics that the metadata log lacks. ``as_of``: only records
-    below this offset are used.
+    ``rewrite``: the only voter of the quorum gets a snapshot of all records that can be replayed. ``survivor``: the
+    most advanced of the copies becomes that of the only voter; ``endpoints``: where it listens from now on, as
+    "NODE=HOST:PORT". ``new``: the node id of a new, single controller, whose log directory is ``output``; ``listener``:
+    its NAME://HOST:PORT. ``topics_from``: log directories with the partitions of topics that the metadata log lacks.
+    ``as_of``: only records below this offset are used.
 
     >>> plan = kseg.quorum("kraft-logs", new=9, listener="CONTROLLER://10.0.0.9:9093", output="new")
     >>> [action.action for action in plan.actions]
@@ -462,6 +465,11 @@ def quorum(
     change = OutputArguments(topics=None, keep=keep, lock=lock, output=output)
     if rewrite:
         return _plan(path, "quorum", partial(metadata_log.RewritePlanner, options), change)
+    if survivor:
+        from kseg.recovery.surviving_voter import Survivor, SurvivorPlanner
+
+        found = Survivor.among(paths, options)
+        return _plan(found.copy.path, "quorum", partial(SurvivorPlanner, found, options), change)
 
     def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
         wanted = driver.ChangeOptions(is_dry, lock, output=resolved(os.fspath(output or "")))

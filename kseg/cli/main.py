@@ -36,7 +36,7 @@ GROUPS = {
         "undo": "Undo the last change, list changes, or delete the bytes that they keep.",
         "restore": "Bring partitions to where they are wanted: deleted ones, copies, those of tiered storage.",
         "carve": "Bring logs back out of raw bytes: disk images, block devices, any files.",
-        "quorum": "Bring a cluster's metadata log back: for its only voter, or for a new quorum.",
+        "quorum": "Bring a cluster's metadata log back: for one voter, or for a new quorum.",
     },
     "Keep": {
         "retain": "Delete segments as a broker's retention does, or explain why they stay.",

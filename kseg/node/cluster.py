@@ -232,7 +232,7 @@ class Cluster:
             return LogCopy(number, path, high_watermark=marks, was_clean=was_clean)
         base, end = extent
         start = max(base, offsets.get(LOG_STARTS, {}).get((topic, index), 0))
-        return LogCopy(number, path, start, end, _epochs_at(path, end), marks, was_clean)
+        return LogCopy(number, path, start, end, epochs_at(path, end), marks, was_clean)
 
 
 def newest_metadata(nodes: Iterable[Node]) -> TopicSettings | None:
@@ -255,7 +255,7 @@ def clusters_of(nodes: Iterable[Node], extent_of: Extents | None = None) -> list
     ]
 
 
-def _epochs_at(path: str, end: int) -> tuple[EpochEntry, ...]:
+def epochs_at(path: str, end: int) -> tuple[EpochEntry, ...]:
     """Returns the leader epochs of a log that ends at ``end``, by its checkpoint as a broker loads it; by its batches
     if there is none that can be read."""
     with suppress(OSError):

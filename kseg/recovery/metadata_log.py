@@ -82,10 +82,29 @@ class Listener(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+class Endpoint(NamedTuple):
+    """``NODE=HOST:PORT`` of a voter."""
+
+    node: int
+    host: str
+    port: int
+
+    @classmethod
+    def parsed(cls, text: str) -> "Endpoint":
+        """Raises ValueError."""
+        number, _, address = text.partition("=")
+        try:
+            listener = Listener.parsed(f"any://{address}")
+            return cls(int(number), listener.host, listener.port)
+        except ValueError:
+            raise ValueError(f"{text!r} has not the form NODE=HOST:PORT") from None
+
+
 @dataclass(frozen=True, slots=True)
 class QuorumOptions:
-    """The options of `kseg quorum`. ``rewrites``: a snapshot replaces the log of the only voter; ``node``: the id of a
-    new, single controller. ``topics_from``: log directories whose partitions tell topics that the log lacks; ``as_of``:
+    """The options of `kseg quorum`. ``rewrites``: a snapshot replaces the log of the only voter; ``survives``: the most
+    advanced copy becomes that of the only voter, which others reach at one of ``endpoints``; ``node``: the id of a new,
+    single controller. ``topics_from``: log directories whose partitions tell topics that the log lacks; ``as_of``:
     only records below this offset."""
 
     rewrites: bool = option(
@@ -93,6 +112,19 @@ class QuorumOptions:
         RULES,
         "Replace the metadata log of the only voter by a snapshot of all records that can be replayed.",
         bool,
+    )
+    survives: bool = option(
+        "--survivor",
+        RULES,
+        "Make the most advanced of the voters' copies given the log of the only voter, under its own id.",
+        bool,
+    )
+    endpoints: tuple[Endpoint, ...] = option(
+        "--endpoints",
+        RULES,
+        "Where the surviving voter listens, if not where it did; may be repeated.",
+        Value("NODE=HOST:PORT", Endpoint.parsed),
+        is_many=True,
     )
     node: int | None = option(
         "--new",
@@ -117,13 +149,15 @@ class QuorumOptions:
 
     def check(self, paths: Sequence[str], output: str | None) -> None:
         """Raises RequestError for options that contradict each other, or lack one."""
-        refuse_if(self.rewrites == (self.node is not None), "give either --rewrite or --new NODE")
-        refuse_if(not paths and (self.rewrites or not self.topics_from), "Missing argument 'PATH...'.")
-        if self.rewrites:
+        jobs = (self.rewrites, self.survives, self.node is not None)
+        refuse_if(sum(jobs) != 1, "give one of --rewrite, --survivor and --new NODE")
+        refuse_if(not paths and (self.node is None or not self.topics_from), "Missing argument 'PATH...'.")
+        refuse_if(bool(self.endpoints) and not self.survives, "--endpoints is for --survivor")
+        if self.node is None:
             refuse_if(self.listener is not None, "--listener is for --new")
             return
         refuse_if(self.listener is None or output is None, "--new needs --listener and --output")
-        refuse_if(self.server is not None, "--server-properties is for --rewrite")
+        refuse_if(self.server is not None, "--server-properties is for --rewrite and --survivor")
         refuse_if(len(paths) > 1, "--new takes one log directory")
 
 
@@ -492,10 +526,12 @@ def new_snapshot(
     end: int | None,
     voters: list[dict[str, Any]] | None = None,
     topics: DirectoryTopics | None = None,
+    others: Iterable[Raft] | None = None,
 ) -> NewSnapshot:
     """Makes a snapshot of all records below ``end`` that can be read and replayed. ``voters``: of a new quorum, whose
     controllers are not yet registered; None: the last ones. ``topics``: those of log directories, for what the log
-    lacks; then ``directory`` may be None. Raises KsegError."""
+    lacks; then ``directory`` may be None. ``others``: what other copies have, if the new quorum is a voter of the old
+    one. Raises KsegError."""
     files = [] if directory is None else list_segments(directory)
     if not files and topics is None:
         raise PathError(f"{directory}: holds no {METADATA_TOPIC}")
@@ -524,15 +560,10 @@ def new_snapshot(
         if copy.is_dir():
             remarks.append(f"{copy}: if it can be read, give it as PATH, to keep settings")
     if voters is not None:
-        node = voters[0]["voterId"]
-        if node in image.brokers or (topics is not None and node in topics.nodes):
-            controllers = {*image.controllers, *(voter["voterId"] for voter in raft.voters)}
-            if node in image.brokers and controllers and node not in controllers:
-                raise KsegError(f"{node} is the id of a broker of this cluster: a controller needs an id of its own")
-            remarks.append(
-                f"{node} is also the id of a broker: it must be broker and controller in one process, with the new log "
-                f"directory as its metadata.log.dir and no {METADATA_PARTITION} in the others"
-            )
+        if others is None:
+            remarks += _checked_controller(voters[0]["voterId"], image, raft, topics)
+        for other in others or ():
+            raft = raft._replace(offset=max(raft.offset, other.offset), epoch=max(raft.epoch, other.epoch))
         image.controllers.clear()
         raft = raft._replace(voters=voters)
     offset, epoch = raft.offset + MARGIN_OFFSETS, raft.epoch + 1
@@ -548,6 +579,19 @@ def new_snapshot(
     if topics is not None:
         left_out += topics.left_out
     return NewSnapshot(offset, epoch, data, said, raft.version > 0, left_out, remarks)
+
+
+def _checked_controller(node: int, image: MetadataImage, raft: Raft, topics: DirectoryTopics | None) -> list[str]:
+    """Returns what users should know of a new controller under an id. Raises KsegError for that of a mere broker."""
+    if node not in image.brokers and (topics is None or node not in topics.nodes):
+        return []
+    controllers = {*image.controllers, *(voter["voterId"] for voter in raft.voters)}
+    if node in image.brokers and controllers and node not in controllers:
+        raise KsegError(f"{node} is the id of a broker of this cluster: a controller needs an id of its own")
+    return [
+        f"{node} is also the id of a broker: it must be broker and controller in one process, with the new log "
+        f"directory as its metadata.log.dir and no {METADATA_PARTITION} in the others"
+    ]
 
 
 def _above_all(raft: Raft, directories: list[str], image: MetadataImage, has_copy: bool) -> Raft:
@@ -573,22 +617,12 @@ class RewritePlanner(Planner):
 
     def __init__(self, options: QuorumOptions, change: ChangeOptions, reporter: Reporter) -> None:
         super().__init__(reporter)
-        self._options = options
+        self.options = options
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         if os.path.basename(os.path.abspath(directory)) != METADATA_PARTITION:
             raise RequestError(f"{directory}: --rewrite is for {METADATA_PARTITION}, or its log directory")
-        if is_only_voter(directory, self._options.server) is False:
-            raise KsegError(
-                f"{directory}: by the voters of the log, this node is not the only one: kseg recover cuts it at "
-                "the damage, and the node fetches the rest; kseg quorum --new makes a new one if all are lost"
-            )
-        metas = _metas(self._options.topics_from)
-        if metas:
-            own = Place(directory).absolute.parent
-            _cluster_id({own: properties_of(own), **metas})
-        topics = DirectoryTopics(metas) if metas else None
-        snapshot = new_snapshot(directory, self._options.as_of, topics=topics)
+        snapshot = self.snapshot(directory)
         snapshot.report(self.reporter.warning)
         self.damage_remains |= bool(snapshot.left_out)
         plan = Plan(directory, facts=snapshot.facts(directory))
@@ -600,6 +634,25 @@ class RewritePlanner(Planner):
                 size = (Place(directory) / name).size()
                 plan.delete(name, "the new snapshot replaces it", [Removed(0, size, "replaced")] if size else [])
         return plan
+
+    def snapshot(self, directory: str) -> NewSnapshot:
+        """Returns what replaces the log. Raises KsegError where it must not be replaced."""
+        if is_only_voter(directory, self.options.server) is False:
+            raise KsegError(
+                f"{directory}: by the voters of the log, this node is not the only one: kseg recover cuts it at "
+                "the damage, and the node fetches the rest; kseg quorum --survivor goes on with one voter if most are "
+                "lost, --new makes a new one if all are"
+            )
+        return new_snapshot(directory, self.options.as_of, topics=self.topics(directory))
+
+    def topics(self, directory: str) -> DirectoryTopics | None:
+        """Returns the topics of --topics-from. Raises KsegError, also for directories of another cluster."""
+        metas = log_directory_properties(self.options.topics_from)
+        if not metas:
+            return None
+        own = Place(directory).absolute.parent
+        common_cluster_id({own: properties_of(own), **metas})
+        return DirectoryTopics(metas)
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         path = Place(directory) / METADATA_PARTITION
@@ -629,9 +682,9 @@ def write_new_quorum(
         if directory is None:
             warn(f"{source}: holds no {METADATA_PARTITION}: all is taken from the log directories")
     of_copy = [] if directory is None else [Place(directory).absolute.parent]
-    of_topics = _metas(options.topics_from)
-    metas = _metas([*of_copy, *options.topics_from])
-    cluster_id, read = _cluster_id(metas), list(metas)
+    of_topics = log_directory_properties(options.topics_from)
+    metas = log_directory_properties([*of_copy, *options.topics_from])
+    cluster_id, read = common_cluster_id(metas), list(metas)
     if Place(output).lexists() and Place(output).names():
         raise PathError(f"{output}: is not empty: a new quorum needs a log directory of its own")
     around = Place(os.path.realpath(output)).parent
@@ -680,13 +733,13 @@ def settings_after(options: QuorumOptions, snapshot: NewSnapshot) -> str:
     )
 
 
-def _metas(directories: Iterable[str]) -> dict[str, MetaProperties]:
+def log_directory_properties(directories: Iterable[str]) -> dict[str, MetaProperties]:
     """Returns the properties of each log directory once. Raises PathError."""
     paths = {os.path.realpath(path): path for path in directories}
     return {path: properties_of(path) for path in paths.values()}
 
 
-def _cluster_id(metas: dict[str, MetaProperties]) -> str:
+def common_cluster_id(metas: dict[str, MetaProperties]) -> str:
     """Returns the cluster.id of all log directories. Raises PathError."""
     found: dict[str, str] = {}
     for path, meta in metas.items():

@@ -1,9 +1,11 @@
 """Nodes whose metadata log is damaged or lost start on what kseg makes, and serve what they had."""
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -211,3 +213,44 @@ def test_a_new_quorum_out_of_the_partitions_alone(cluster: Cluster, client: Clie
     cluster.kill()
     cluster.start()
     assert client.consume(cluster.broker.address, "fourth", 0)
+
+
+VOTER = "process.roles={}\nnode.id={}\nlisteners={}CONTROLLER://127.0.0.1:{}\n{}\n"
+DIRECTORY_IDS = ("AAAAAAAAQACAAAAAAAAAAQ", "AAAAAAAAQACAAAAAAAAAAg", "AAAAAAAAQACAAAAAAAAAAw")
+
+
+@pytest.mark.parametrize(("release", "is_dynamic"), [*CLUSTERS, ("3.9.1", True), ("3.9.1", False)])
+def test_one_of_three_voters_goes_on_alone(release: str, is_dynamic: bool, tmp_path: Path, client: Client) -> None:
+    """The disks of two are gone. The third, a broker as well, listens on another port then; it serves all that it had,
+    and takes topics and records."""
+    ports, flags = free_ports(3), list[str]()
+    addresses = {number: f"{number}@127.0.0.1:{port}" for number, port in enumerate(ports, 1)}
+    if is_dynamic:
+        settings = "controller.quorum.bootstrap.servers=" + ",".join(f"127.0.0.1:{port}" for port in ports)
+        initial = [f"{address}:{own}" for address, own in zip(addresses.values(), DIRECTORY_IDS, strict=True)]
+        flags = ["--initial-controllers", ",".join(initial)]
+    else:
+        settings = "controller.quorum.voters=" + ",".join(addresses.values())
+    roles = [VOTER.format("controller", number, "", ports[number - 1], settings) for number in (2, 3)]
+    both, listener = "broker,controller", "PLAINTEXT://127.0.0.1:{port},"
+    roles.append(VOTER.format(both, 1, listener, ports[0], settings))
+    with ExitStack() as stack:
+        made = [KraftNode(tmp_path / f"node{n}", client, release, role, *flags) for n, role in enumerate(roles)]
+        *lost, survivor = [stack.enter_context(node) for node in made]
+        for node in lost:
+            node.launch()
+        survivor.start()
+        for topic in TOPICS:
+            fill(survivor, client, topic)
+        ids = topic_ids(survivor.logs)
+        for node in made:
+            node.kill()
+        (port,) = free_ports(1)
+        done = kseg("quorum", "--survivor", "--endpoints", f"1=127.0.0.1:{port}", survivor.logs)
+        (settings,) = re.findall(r"set (controller\S+) on all nodes", done.stderr)
+        assert settings.endswith(f"127.0.0.1:{port}")
+        survivor.roles = VOTER.format(both, 1, listener, port, settings)
+        survivor.start()
+        serves_as_before(survivor, client, "third")
+        assert topic_ids(survivor.logs) == ids
+        kseg("verify", survivor.logs)

@@ -408,3 +408,68 @@ def test_no_snapshot_is_made_of_a_level_of_no_release(logs: Path, kseg: Kseg) ->
     before = tree(logs)
     kseg("quorum", "--rewrite", logs).expect(3, "metadata.version is 34 (4.5-IV0); Kafka 4.4 accepts")
     assert tree(logs) == before
+
+
+THREE_VOTERS = TESTDATA / "damaged" / "findings" / "leader-copy-missing" / "cluster"
+"""Logs of the static voters 1 and 2 of three, of 4.4.0."""
+
+
+@pytest.fixture
+def voters(tmp_path: Path) -> tuple[Path, Path]:
+    shutil.copytree(THREE_VOTERS, tmp_path / "cluster")
+    return tmp_path / "cluster" / "node1", tmp_path / "cluster" / "node2"
+
+
+def cut(logs: Path, batches: int) -> None:
+    """Takes batches from the end of a metadata log."""
+    log = logs / "__cluster_metadata-0" / LOG
+    data, starts = log.read_bytes(), [0]
+    while (at := starts[-1]) < len(data):
+        starts.append(at + 12 + struct.unpack_from(">i", data, at + 8)[0])
+    log.write_bytes(data[: starts[-1 - batches]])
+
+
+def test_the_most_advanced_voter_survives(voters: tuple[Path, Path], kseg: Kseg) -> None:
+    """The copy that ends first stays as it is; of a damaged one counts what a start keeps."""
+    one, two = voters
+    cut(one, 2)
+    before = tree(one), tree(two)
+    planned = kseg("quorum", "--survivor", "--dry-run", one, two).expect(1, "what only voter 3 had is not known")
+    assert "are lost" not in planned.err
+    kseg("quorum", "--survivor", "--endpoints", "2=new:9093", one, two).expect(0, "controller.quorum.voters=2@new:9093")
+    assert tree(one) == before[0]
+    state = json.loads((two / "__cluster_metadata-0" / "quorum-state").read_text())
+    assert (state["currentVoters"], state["leaderId"]) == ([{"voterId": 2}], -1)
+    kseg("verify", two / "__cluster_metadata-0").expect(0)
+    kseg("undo", two).expect(0)
+    assert tree(two) == before[1]
+    flip(two / "__cluster_metadata-0" / LOG, 3000, 0x41)
+    assert "voters=1@" in kseg("quorum", "--survivor", one, two).err
+
+
+def test_what_the_new_quorum_does_not_know_is_named(voters: tuple[Path, Path], kseg: Kseg) -> None:
+    """Node 1 has a later epoch, node 2 more records of the one before."""
+    one, two = voters
+    cut(one, 1)
+    end = kseg("cluster", "--format", "json", one).objects[0]["offset"]
+    append_to = one / "__cluster_metadata-0" / LOG
+    append_to.write_bytes(
+        append_to.read_bytes() + build_batch(end, 9, 1, [(struct.pack(">hh", 0, 2), bytes(15))], True)
+    )
+    (one / "__cluster_metadata-0" / "leader-epoch-checkpoint").unlink()
+    done = kseg("quorum", "--survivor", "--dry-run", one, two).expect(1, "will be lost: kseg cluster --since ")
+    assert f"{two}/__cluster_metadata-0: offsets {end} to " in done.err
+
+
+def test_copies_that_cannot_go_on_are_refused(voters: tuple[Path, Path], logs: Path, kseg: Kseg) -> None:
+    one, two = voters
+    kseg("quorum", "--survivor", logs).expect(3, "the node is the only voter")
+    properties = (logs / "meta.properties").read_text()
+    (logs / "meta.properties").write_text(properties.replace("cluster.id=", "cluster.id=Another"))
+    kseg("quorum", "--survivor", one, logs).expect(3, "is of cluster Another")
+    kseg("quorum", "--survivor", one, one).expect(2, "copies of one node")
+    kseg("quorum", "--survivor", "--endpoints", "7=c:1", one).expect(2, "7 is none of the voters")
+    kseg("quorum", "--endpoints", "1=c:1", "--rewrite", logs).expect(2, "--endpoints is for --survivor")
+    kseg("quorum", "--survivor", "--endpoints", "1", one).expect(2, "has not the form NODE=HOST:PORT")
+    (two / "meta.properties").write_text((two / "meta.properties").read_text().replace("node.id=2", "node.id=7"))
+    kseg("quorum", "--survivor", two).expect(3, "node 7 is none of the voters 1, 2, 3")

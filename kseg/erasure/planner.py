@@ -270,8 +270,9 @@ class ErasurePlanner(Planner):
             rewriting = Rewriting(self._selection, found.producers, settings, offset_map, workers)
             for segment, matches in found.affected:
                 group = rewriting.rewrite(segment, matches, None if stage is None else stage.make_folder())
-                for path in group.segment.paths.values() if stage is not None else ():
-                    stage.adopt(path, segment.path)
+                if stage is not None:
+                    for path in group.segment.paths.values():
+                        stage.adopt(path, segment.path)
                 found.groups.append(group)
 
     def _row(self, found: Erasure, seconds: float) -> dict[str, Any]:

@@ -70,8 +70,9 @@ class CleanerRule(Rule):
             if batch.has_right_crc:
                 if not self._empty:
                     self._known_gaps = _accepted_in(self.partition)
-                missing, known = batch.last_offset - batch.first_offset + 1, self._known_gaps
-                self._erased += bool(known) and known.missing_in(batch.first_offset, batch.last_offset) == missing
+                if self._known_gaps:
+                    missing = batch.last_offset - batch.first_offset + 1
+                    self._erased += self._known_gaps.missing_in(batch.first_offset, batch.last_offset) == missing
                 self._empty += 1
                 self._first_empty = self._first_empty or (segment.path, batch)
 

@@ -1,6 +1,5 @@
 """``kseg erase``: takes records out of logs for good, and certifies it."""
 
-import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,7 +15,7 @@ from kseg.erasure.certificate import check, read_certificate, sentence_of
 from kseg.erasure.planner import EraseOptions, ErasurePlanner
 from kseg.node.paths import expanded
 from kseg.options.declaration import CONTENTS, OUTPUT, Option, PathKind, given_in, refuse
-from kseg.output.changes import ErasurePrinter, with_names
+from kseg.output.changes import ErasurePrinter, put_certificate, with_names
 from kseg.output.notices import Presentation
 from kseg.output.sink import open_sink
 from kseg.runtime.threads import usable_cores
@@ -67,7 +66,7 @@ def command(
         put = None
         if certificate is not None:
             sink = stack.enter_context(open_sink(certificate))
-            put = lambda row: sink.put(json.dumps(row, indent=1))  # noqa: E731
+            put = partial(put_certificate, sink)
         make_planner = partial(ErasurePlanner, options, put=put)
         return run_change(paths, make_planner, change, presentation, summaries).exit_status
 

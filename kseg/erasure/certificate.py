@@ -18,7 +18,7 @@ from kseg.changes.driver.command import is_partition
 from kseg.changes.manifest import digest
 from kseg.changes.quarantine import kept_logs
 from kseg.cleaner.log import CleaningThreads
-from kseg.erasure.search import LogSearch, Ranges, Selection, is_internal
+from kseg.erasure.search import Criteria, LogSearch, Ranges, is_internal
 from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.suffixes import LOG
 from kseg.limits import MAX_MANIFEST_BYTES
@@ -51,14 +51,14 @@ def sizes_and_digests(directory: str, names: Iterable[str]) -> dict[str, tuple[i
 class Certificate:
     """Collects what one run has erased. ``partitions``: an object for each partition that was searched."""
 
-    selection: Selection
+    criteria: Criteria
     salt: bytes = field(default_factory=lambda: os.urandom(_SALT_BYTES))
     keys: set[bytes] = field(default_factory=set)
     partitions: list[Row] = field(default_factory=list)
 
     def as_object(self, failed: Mapping[str, KsegError]) -> Row:
         """Returns the certificate. ``failed``: the errors of partitions in which nothing was erased."""
-        chosen = self.selection
+        chosen = self.criteria
         patterns = {"keyPatterns": chosen.key_patterns, "patterns": chosen.patterns}
         hashes = {name: sorted(hashed(self.salt, each.pattern) for each in found) for name, found in patterns.items()}
         return {
@@ -90,12 +90,12 @@ class Known:
     keys: frozenset[str]
     offsets: Mapping[tuple[str, int], Ranges]
 
-    def selection_for(self, directory: str) -> Selection:
+    def criteria_for(self, directory: str) -> Criteria:
         """Returns the records that must not be in a partition."""
         place = parse_partition_name(os.path.basename(os.path.abspath(directory)))
         ranges = tuple(self.offsets.get(place, ())) if place is not None else ()
         has_key = (lambda key: hashed(self.salt, key) in self.keys) if self.keys else None
-        return Selection(offsets=ranges, has_key=has_key)
+        return Criteria(offsets=ranges, has_key=has_key)
 
 
 def read_certificate(path: str) -> Known:
@@ -124,7 +124,7 @@ def check(known: Known, paths: Iterable[str], jobs: int) -> Iterator[Row]:
             partitions = [path] if is_partition(path) else own_partitions(path)
             for directory in (each for each in partitions if not is_internal(each)):
                 records, ranges, damage = 0, Ranges(), list[Row]()
-                search = LogSearch(known.selection_for(directory), workers)
+                search = LogSearch(known.criteria_for(directory), workers)
                 for file in [*list_segments(directory, everything=True), *kept_logs(directory)]:
                     if file.kind != LOG:
                         continue

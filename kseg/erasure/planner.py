@@ -24,7 +24,7 @@ from kseg.cleaner.rounds import CleanedGroup, OffsetMap
 from kseg.cleaner.settings import CleanerSettings
 from kseg.erasure.certificate import Certificate, damage_row, sizes_and_digests
 from kseg.erasure.rewriting import Rewriting
-from kseg.erasure.search import Found, LogSearch, Ranges, Selection, is_internal
+from kseg.erasure.search import Criteria, LogSearch, Ranges, SearchedFile, is_internal
 from kseg.errors import RequestError, UnsupportedError
 from kseg.formats.suffixes import DELETED, LOG
 from kseg.node.index_interval import TopicIntervals
@@ -77,9 +77,9 @@ class EraseOptions:
     server: ServerProperties | None = declaration.server()
 
     @property
-    def selection(self) -> Selection:
+    def criteria(self) -> Criteria:
         """Raises RequestError without a criterion."""
-        found = Selection(frozenset(self.keys), self.key_patterns, self.patterns, self.offsets)
+        found = Criteria(frozenset(self.keys), self.key_patterns, self.patterns, self.offsets)
         if not found:
             raise RequestError("name the records with --key, --key-pattern, --grep or --offsets")
         return found
@@ -95,8 +95,8 @@ class Erasure:
 
     directory: str
     segments: list[CleanerSegment]
-    found: list[Found] = field(default_factory=list)
-    others: list[tuple[Found, Change | None]] = field(default_factory=list)
+    found: list[SearchedFile] = field(default_factory=list)
+    others: list[tuple[SearchedFile, Change | None]] = field(default_factory=list)
     producers: Producers = field(default_factory=lambda: Producers(0))
     groups: list[CleanedGroup] = field(default_factory=list)
 
@@ -116,7 +116,7 @@ class Erasure:
         return [damage_row(each.file.path, damage) for each in every for damage in each.damage]
 
     @property
-    def affected(self) -> list[tuple[CleanerSegment, Found]]:
+    def affected(self) -> list[tuple[CleanerSegment, SearchedFile]]:
         return [(s, each) for s, each in zip(self.segments, self.found, strict=True) if each.records]
 
     @property
@@ -166,10 +166,10 @@ class ErasurePlanner(Planner):
     ) -> None:
         super().__init__(reporter, options.server)
         self._options, self._change, self._put = options, change, None if change.is_dry else put
-        self._selection, self._topics = options.selection, Topics(options.topics, self.nodes, takes_unknown=True)
+        self._criteria, self._topics = options.criteria, Topics(options.topics, self.nodes, takes_unknown=True)
         self._intervals = TopicIntervals(options.interval_bytes, self.nodes, reporter.warning, reporter.detail)
         self._jobs = options.jobs or usable_cores()
-        self._certificate = Certificate(self._selection)
+        self._certificate = Certificate(self._criteria)
         self.facts = {"records": 0}
 
     def plan_partition(self, directory: str, known: Known) -> Iterator[Plan]:
@@ -224,7 +224,7 @@ class ErasurePlanner(Planner):
             states.replay(headers.rows, headers.count, 0)
             end = max(end, headers[-1].last_offset + 1)
 
-        search = LogSearch(self._selection, workers, with_keys=bool(self._selection.key_patterns))
+        search = LogSearch(self._criteria, workers, with_keys=bool(self._criteria.key_patterns))
         progress.at(directory)
         progress.total = sum(segment.size for segment in found.segments)
         for segment in found.segments:
@@ -267,7 +267,7 @@ class ErasurePlanner(Planner):
         if stage is not None:
             check_free(found.directory, round(_GROWTH * sum(file_bytes(segment) for segment, _ in found.affected)))
         with closing(OffsetMap(_MAP_BYTES)) as offset_map:
-            rewriting = Rewriting(self._selection, found.producers, settings, offset_map, workers)
+            rewriting = Rewriting(self._criteria, found.producers, settings, offset_map, workers)
             for segment, matches in found.affected:
                 group = rewriting.rewrite(segment, matches, None if stage is None else stage.make_folder())
                 if stage is not None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kseg.cleaner.log import CleanerSegment, CleaningThreads, Producers, RecordBuffers, Window, as_verdicts
 from kseg.cleaner.rounds import CleanedGroup, Filtered, OffsetMap, filter_window
 from kseg.cleaner.settings import CleanerSettings
-from kseg.erasure.search import Found, Ranges, Selection, matches_of
+from kseg.erasure.search import Criteria, Ranges, SearchedFile, matches_of
 from kseg.errors import UnsupportedError
 from kseg.formats.rows import UndecodableError, int64s
 from kseg.kernel.compact import survivors as kernel
@@ -36,13 +36,13 @@ _CRC_OF_V2, _CRC = 17, 12
 class Rewriting(NamedTuple):
     """What all segments of a log share. ``offset_map``: an empty one."""
 
-    selection: Selection
+    criteria: Criteria
     producers: Producers
     settings: CleanerSettings
     offset_map: OffsetMap
     workers: CleaningThreads
 
-    def rewrite(self, segment: CleanerSegment, found: Found, folder: str | None) -> CleanedGroup:
+    def rewrite(self, segment: CleanerSegment, found: SearchedFile, folder: str | None) -> CleanedGroup:
         """Writes a segment to ``folder``, without the records found; with None only counts. Raises UnsupportedError,
         OSError."""
         counts = Counts()
@@ -62,7 +62,9 @@ class Rewriting(NamedTuple):
         new = CleanerSegment(segment.base_offset, segment.mtime_ns, written.paths, written.sizes)
         return CleanedGroup([segment], new, Counter(counts.as_dict()))
 
-    def _write_windows(self, segment: CleanerSegment, found: Found, writer: SegmentWriter, counts: Counts) -> None:
+    def _write_windows(
+        self, segment: CleanerSegment, found: SearchedFile, writer: SegmentWriter, counts: Counts
+    ) -> None:
         before, erased, lasts = segment.base_offset - 1, _table(found.ranges), [last for _, last in found.ranges]
 
         def filtering(window: Window) -> Callable[[RecordBuffers, Window], Filtered]:
@@ -112,7 +114,7 @@ class Rewriting(NamedTuple):
         """Returns what is left of a batch. A wrong checksum stays wrong."""
         matches = None
         try:
-            matches = None if item.is_control else matches_of(self.selection, item, with_keys=False)
+            matches = None if item.is_control else matches_of(self.criteria, item, with_keys=False)
         except UndecodableError:
             pass  # it was reported by the search
         if matches is None or not matches.offsets:

@@ -39,7 +39,7 @@ def is_internal(directory: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class Criteria:
     """The records to erase: those that match any of the criteria. ``has_key``: decides on each key."""
 
     keys: frozenset[bytes] = frozenset()
@@ -95,12 +95,12 @@ class Matches(NamedTuple):
     keys: set[bytes]
 
 
-def matches_of(selection: Selection, batch: Batch, with_keys: bool) -> Matches:
+def matches_of(criteria: Criteria, batch: Batch, with_keys: bool) -> Matches:
     """Searches a batch. Raises UndecodableError."""
     offsets, count, keys = list[int](), 0, set[bytes]()
     for rows in batch.rows():
         count += rows.count
-        if wanted := selection.rows(rows):
+        if wanted := criteria.rows(rows):
             column = column_of(rows, ROW_OFFSET)
             offsets += [column[i] for i in wanted]
             keys.update(key for i in wanted if with_keys and (key := key_at(rows, i)) is not None)
@@ -108,7 +108,7 @@ def matches_of(selection: Selection, batch: Batch, with_keys: bool) -> Matches:
 
 
 @dataclass(slots=True)
-class Found:
+class SearchedFile:
     """The results of the search of one file.
 
     ``ranges``: the offsets of matching records, as long as these are adjacent; ``emptied``: first and last offsets of
@@ -152,18 +152,18 @@ class Found:
 class LogSearch:
     """Searches files. ``with_keys``: collects the keys of the matches."""
 
-    def __init__(self, selection: Selection, workers: CleaningThreads, with_keys: bool = False) -> None:
-        self._selection, self._workers, self._with_keys = selection, workers, with_keys
+    def __init__(self, criteria: Criteria, workers: CleaningThreads, with_keys: bool = False) -> None:
+        self._criteria, self._workers, self._with_keys = criteria, workers, with_keys
         self._buffers = Buffers()
         self._secret = Secret(os.urandom(SECRET_BYTES))
-        self._hashes = set(_hashes_of(selection.keys, self._secret))
+        self._hashes = set(_hashes_of(criteria.keys, self._secret))
 
     def segment(
         self, path: str, follow: Callable[[HeaderRows], None], advance: Callable[[int], None] = lambda _: None
-    ) -> Found:
+    ) -> SearchedFile:
         """Searches a segment. ``follow`` gets the headers of all readable batches in order, from the start again if
         there is damage; ``advance`` the numbers of bytes read. Raises PathError."""
-        found = Found(file := segment_file(path))
+        found = SearchedFile(file := segment_file(path))
 
         def searching(window: Window) -> Callable[[RecordBuffers, Window], list[tuple[int, int, bool, Matches]]]:
             follow(window)
@@ -180,9 +180,9 @@ class LogSearch:
         found.join()
         return found
 
-    def file(self, file: SegmentFile, follow: Callable[[HeaderRows], None] = lambda _: None) -> Found:
+    def file(self, file: SegmentFile, follow: Callable[[HeaderRows], None] = lambda _: None) -> SearchedFile:
         """Searches a file that may be damaged, item by item. Raises PathError."""
-        found, before = Found(file, is_odd=True), -1
+        found, before = SearchedFile(file, is_odd=True), -1
         with open_segment(file) as reader:
             for item in reader:
                 if isinstance(item, Damage):
@@ -201,7 +201,7 @@ class LogSearch:
                 if item.is_control:
                     continue
                 try:
-                    matches = matches_of(self._selection, item, self._with_keys)
+                    matches = matches_of(self._criteria, item, self._with_keys)
                 except UndecodableError as error:
                     found.damage.append(Damage(error.problem, item.position, item.size, str(error)))
                 else:
@@ -217,7 +217,7 @@ class LogSearch:
             kind = RecordBatch if row.magic >= MAGIC_V2 else Message
             batch = kind(window.batch(i), row.position, row.size, row.magic, True, buffers.scratch, buffers.expansion)
             try:
-                matches = matches_of(self._selection, batch, self._with_keys)
+                matches = matches_of(self._criteria, batch, self._with_keys)
             except UndecodableError as error:
                 raise window.damage(i, str(error)) from error
             if matches.offsets:
@@ -227,7 +227,7 @@ class LogSearch:
 
     def _candidates(self, buffers: RecordBuffers, window: Window) -> Iterable[int]:
         """Returns the batches that may hold a match, ascending. Raises DamagedError."""
-        if self._selection.needs_all:
+        if self._criteria.needs_all:
             return (i for i, attributes in enumerate(window.attributes) if not attributes & CONTROL)
         lasts, found = window.lasts, set[int]()
         if self._hashes:
@@ -236,7 +236,7 @@ class LogSearch:
                 if not self._hashes.isdisjoint(hashes := part.hashes[::2].tolist()):
                     hits = (part.offsets[k] for k, found_hash in enumerate(hashes) if found_hash in self._hashes)
                     found.update(bisect_left(lasts, offset) for offset in hits)
-        for low, high in self._selection.offsets:
+        for low, high in self._criteria.offsets:
             for i in range(bisect_left(lasts, low), window.count):
                 if max(window[i].first_offset, 0) > high:
                     break

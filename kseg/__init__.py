@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         carve,
         compact,
         convert,
+        erase,
         quorum,
         recover,
         reindex,
@@ -74,6 +75,7 @@ __all__ = [
     "cluster",
     "compact",
     "convert",
+    "erase",
     "groups",
     "log_writer",
     "open",
@@ -92,8 +94,8 @@ __all__ = [
 
 _MODULES = {
     "kseg.api.changes": (
-        "Action", "Lost", "Plan", "Result", "carve", "compact", "convert", "quorum", "recover", "reindex", "restore",
-        "retain", "undo",
+        "Action", "Lost", "Plan", "Result", "carve", "compact", "convert", "erase", "quorum", "recover", "reindex",
+        "restore", "retain", "undo",
     ),
     "kseg.api.log": ("Batch", "Damage", "Log", "Record", "open"),
     "kseg.api.scan": ("Scan", "scan"),

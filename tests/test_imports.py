@@ -19,7 +19,7 @@ LAYERS = (
     ("dump", "report", "symptoms", "carving"),
     ("views",),
     ("output",),
-    ("verification", "recovery", "cleaner", "retention", "conversion", "export"),
+    ("verification", "recovery", "erasure", "cleaner", "retention", "conversion", "export"),
     ("options",),
     ("changes", "node", "releases", "findings"),
     ("decoders", "sidefiles"),
@@ -31,6 +31,7 @@ LAYERS = (
 )
 BESIDE = {
     ("conversion", "export"), ("changes", "node"), ("node", "releases"), ("verification", "cleaner"),
+    ("erasure", "cleaner"),
     ("verification", "recovery"),
 }  # fmt: skip
 """Folders of one layer of which the first may import the second."""

@@ -114,6 +114,13 @@ def offsets_of(given: Range | None) -> tuple[int, int] | None:
     return None if given is None else _rising("offsets", given, found)
 
 
+def ranges_of(given: Range | Iterable[Range]) -> tuple[tuple[int, int], ...]:
+    """Returns first and last offsets of one range or several. Raises RequestError as `offsets_of`."""
+    several = list(given)
+    ranges = several if all(isinstance(each, tuple) for each in several) else [given]
+    return tuple(found for each in ranges if (found := offsets_of(each)) is not None)  # type: ignore[arg-type]
+
+
 def times_of(given: TimeRange | None) -> tuple[int, int] | None:
     """Returns the first and last ms. Raises RequestError as `wanted_of`."""
     earliest, latest = _ends("time", given) or (None, None)

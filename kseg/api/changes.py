@@ -11,6 +11,7 @@ there; a glob that matches no topic is a SelectionWarning.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -27,6 +28,7 @@ from kseg.api.arguments import (
     checked,
     offsets_of,
     paths_of,
+    ranges_of,
     times_of,
     words_of,
 )  # fmt: skip
@@ -41,7 +43,14 @@ from kseg.export.arrow import need_pyarrow
 from kseg.formats.compressing import Codec
 from kseg.node.topics import check_topics, is_of_topics, of_topics
 from kseg.options.declaration import filled
-from kseg.output.changes import CompactionPrinter, RetentionPrinter, Summaries, recorded_json
+from kseg.output.changes import (
+    CompactionPrinter,
+    ErasurePrinter,
+    RetentionPrinter,
+    Summaries,
+    put_certificate,
+    recorded_json,
+)
 from kseg.output.sink import MemorySink, open_sink
 from kseg.stores.no_follow import resolved
 from kseg.stores.place import Place
@@ -642,6 +651,54 @@ def _converted_to(
             return run_to_new(write, change, reporter)
 
     return Plan("convert", paths, run_command, keeps=False)
+
+
+@checked
+def erase(
+    path: Paths,
+    *,
+    key: bytes | str | Iterable[bytes | str] = (),
+    key_pattern: str | Iterable[str] = (),
+    grep: str | Iterable[str] = (),
+    offsets: Range | Iterable[Range] = (),
+    skip_damage: bool = False,
+    certificate: Path | None = None,
+    topics: str | Iterable[str] | None = None,
+    lock: bool = True,
+) -> Plan:
+    """Plans to take records out for good, as ``kseg erase`` does: those that match any of the arguments.
+
+    ``key``: bytes, or text as on the command line; ``key_pattern`` and ``grep``: regular expressions, for keys, and for
+    keys, values and headers; ``offsets``: as in `Log.records`. ``skip_damage``: what cannot be searched stays.
+    ``certificate``: a file that `Plan.apply` writes. Nothing is kept: there is no undo.
+
+    >>> plan = kseg.erase("orders-0", offsets=(3, 5))
+    >>> bool(plan)
+    True
+    """
+    from kseg.erasure.planner import EraseOptions, ErasurePlanner
+
+    given = {
+        "key": (key,) if isinstance(key, bytes | str) else tuple(key),
+        "key_pattern": words_of(key_pattern),
+        "grep": words_of(grep),
+        "skip_damage": skip_damage,
+    }
+    options = filled(EraseOptions, given, offsets=ranges_of(offsets))
+    paths, globs = paths_of(path), words_of(topics)
+
+    def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
+        with ExitStack() as stack:
+            put = None
+            if certificate is not None and not is_dry:
+                sink = stack.enter_context(open_sink(os.fspath(certificate)))
+                put = partial(put_certificate, sink)
+            change = driver.ChangeOptions(is_dry, lock, Keeping(keeps=False))
+            return driver.run(
+                selected(paths, globs, is_dry), partial(ErasurePlanner, options, put=put), change, reporter
+            )
+
+    return Plan("erase", paths, run_command, keeps=False, summaries=partial(ErasurePrinter, as_json=True))
 
 
 @checked

@@ -382,6 +382,7 @@ def _begun(
         group,
         undoes,
         author,
+        purges=list(plan.purges),
     )
 
 
@@ -671,6 +672,9 @@ def _finish(change: Change, disk: Disk) -> None:
 
     A change that keeps nothing and belongs to another stays as it is: its steps can be applied again.
     """
+    if change.purges:
+        purged = [other for other in quarantine.changes(change.directory) if other.number in change.purges]
+        accepted_gaps.end(*purged, disk=disk)
     if change.undoes:
         for other in quarantine.changes(change.directory):
             if other.number == change.undoes:

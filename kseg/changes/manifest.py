@@ -62,10 +62,11 @@ class Change:
 
     ``folder``: the directory of the change; ``kept``: the directory of the kept bytes ("" if nothing is kept);
     ``group``: the change of a log directory that this change belongs to ("" for none); ``undoes``: the number of the
-    change that it undoes (0 for none). ``made``: state of each new file, by step; ``after``: state of each name at the
-    end, None for no file; ``digests``: digests of the ranges that each step removes; ``by_delta``: the kept bytes of
-    each file rewritten from a delta; ``stored``: the other kept files. ``is_kept_path_given``: ``kept`` comes from the
-    user. ``hashes``: by name, of a change that keeps bytes.
+    change that it undoes (0 for none); ``purges``: those of changes whose kept bytes it removes. ``made``: state of
+    each new file, by step; ``after``: state of each name at the end, None for no file;
+    ``digests``: digests of the ranges that each step removes; ``by_delta``: the kept bytes of each file rewritten from
+    a delta; ``stored``: the other kept files. ``is_kept_path_given``: ``kept`` comes from the user. ``hashes``: by
+    name, of a change that keeps bytes.
     """
 
     number: int
@@ -87,6 +88,7 @@ class Change:
     stored: dict[int, Stored] = field(default_factory=dict)
     is_kept_path_given: bool = False
     hashes: dict[str, "FileHashes"] = field(default_factory=dict)
+    purges: list[int] = field(default_factory=list)
 
     def old(self, k: int) -> str:
         """Path of the bytes that step k removes."""
@@ -189,6 +191,7 @@ def _text(change: Change) -> str:
         "undoes": change.undoes,
         "author": change.author and change.author.row(),
         "gaps": change.gaps,
+        "purges": change.purges,
         "after": change.after,
         "sha256": change.hashes,
     }
@@ -236,7 +239,7 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
     change = Change(
         number, folder, directory, row["state"], str(row["command"]), time_ms, kept, [],
         [(int(first), int(last)) for first, last in row["gaps"]], str(row["group"]), int(row["undoes"]),
-        Author.of(row.get("author")),
+        Author.of(row.get("author")), purges=list(map(int, row.get("purges", ()))),
     )  # fmt: skip
     for name, found in row["after"].items():
         change.after[_name(name)] = _file_state(found)

@@ -181,7 +181,8 @@ class Plan:
     first and last. ``from_replica``: offsets that another replica has and this partition lacks. ``staged_bytes``: disk
     space that staged files already use. ``facts``: observations as JSON objects with a ``type``. ``restores_from``: the
     folder of kept bytes that the plan restores, if it can be read until the plan is applied. ``kept_whole``: files that
-    cannot be read in part; if one is replaced, the old file is kept under a second name.
+    cannot be read in part; if one is replaced, the old file is kept under a second name. ``purges``: numbers of earlier
+    changes whose kept bytes are removed once the steps are done.
     """
 
     directory: str
@@ -192,6 +193,7 @@ class Plan:
     facts: list[dict[str, Any]] = field(default_factory=list)
     restores_from: str = ""
     kept_whole: frozenset[str] = frozenset()
+    purges: list[int] = field(default_factory=list)
     deltas: tuple[int, object] | None = field(default=None, repr=False, compare=False)
     """The number of steps, and their deltas (`kseg.changes.content`)."""
     _names: dict[str, PlannedFile | None] = field(default_factory=dict)
@@ -199,7 +201,7 @@ class Plan:
     _done: set[tuple[str, str]] = field(default_factory=set)
 
     def __bool__(self) -> bool:
-        return bool(self.steps or self.gaps)
+        return bool(self.steps or self.gaps or self.purges)
 
     def truncate(self, file: str, size: int, reason: str, removed: Iterable[Removed] = ()) -> None:
         """Truncates a file that is longer than ``size`` bytes."""

@@ -538,6 +538,11 @@ def read_producers(
             if window[0].last_offset < start:
                 first = next((i for i, offset in enumerate(window.lasts) if offset >= start), window.count)
             states.replay(window.rows, window.count, first)
+    return producers_of(states, end, now_ms, expiration_ms)
+
+
+def producers_of(states: ProducerStates, end: int, now_ms: int, expiration_ms: int) -> Producers:
+    """Returns the producers at the end of a log that have not expired, and those of open transactions."""
     found = Producers(end)
     for entry in states.entries():
         if entry.current_txn_first_offset < 0 and now_ms - entry.timestamp >= expiration_ms:

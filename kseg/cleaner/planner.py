@@ -428,19 +428,19 @@ class Compactor:
     def _plan(self, groups: list[CleanedGroup]) -> Plan:
         plan = Plan(self._directory)
         for group in groups:
-            _put_in_place(plan, group)
+            put_in_place(plan, group)
             if self._staging is not None and not group.is_copy:
                 plan.staged_bytes += file_bytes(group.segment)
         return plan
 
 
-def _put_in_place(plan: Plan, group: CleanedGroup) -> None:
+def put_in_place(plan: Plan, group: CleanedGroup, done: str = "cleaned") -> None:
     """Adds the steps that replace a group's source segments by its new segment. A dry run has no new files: its steps
-    are a new .log of the expected size, and deletions."""
+    are a new .log of the expected size, and deletions. ``done``: what was done, for the reasons."""
     segment, sources, is_dry = group.segment, group.sources, not group.segment.paths
     stem = segment_stem(segment.base_offset)
     names = [str(source.base_offset) for source in sources]
-    reason = f"cleaned, from segment {names[0]}" if len(names) == 1 else f"cleaned, from {len(names)} segments"
+    reason = f"{done}, from segment {names[0]}" if len(names) == 1 else f"{done}, from {len(names)} segments"
     suffixes = [suffix for suffix in SEGMENT_SUFFIXES if suffix in segment.sizes]
     stays = {suffix for suffix in suffixes if group.is_copy and (is_dry or _is_same(group, suffix))}
     new = [suffix for suffix in suffixes if suffix not in stays]

@@ -36,7 +36,7 @@ from kseg.formats.suffixes import LOG, TRANSACTION_INDEX
 from kseg.kernel.compact import key_map
 from kseg.kernel.compact import survivors as kernel
 from kseg.kernel.compact.key_map import ENTRY_WIDTH, SECRET_BYTES, KeyMap, Secret
-from kseg.kernel.compact.survivors import Counts, judge_rows
+from kseg.kernel.compact.survivors import Counts, judge_rows, mark_rows_outside
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME
 from kseg.kernel.records.building import Area, seal
@@ -327,14 +327,16 @@ def filter_window(
     verdicts: memoryview,
     buffers: RecordBuffers,
     window: Window,
+    erased: memoryview | None = None,
 ) -> Filtered:
     """Filters one window. Raises DamagedError.
 
-    ``keeps_tombstones``: tombstones of v0 and v1, and before 3.1 all tombstones, are kept.
+    ``keeps_tombstones``: tombstones of v0 and v1, and before 3.1 all tombstones, are kept. ``erased``: as in
+    `Survivors`.
     """
     pieces, counts = list[bytes](), Counts()
     opened: Any = None
-    survivors = kernel.Survivors(offset_map.keys, counts)
+    survivors = kernel.Survivors(offset_map.keys, counts, erased)
     survivors.now_ms, survivors.retention_ms = settings.now_ms, settings.delete_retention_ms
     survivors.keeps_format, survivors.has_horizons = settings.keeps_format, settings.has_horizons
     survivors.keeps_tombstones = keeps_tombstones
@@ -349,7 +351,10 @@ def filter_window(
         """Returns a byte per v0 or v1 record, 1 if it survives, else 0 (Cleaner.shouldRetainRecord)."""
         if rows.count > len(buffers.keep):
             buffers.widen(rows.count)
-        judge_rows(offset_map.keys, rows.payload, rows.rows, rows.count, keeps_tombstones, buffers.keep, counts)
+        if erased is None:
+            judge_rows(offset_map.keys, rows.payload, rows.rows, rows.count, keeps_tombstones, buffers.keep, counts)
+        else:
+            mark_rows_outside(erased, rows.rows, rows.count, buffers.keep)
         return bytes(memoryview(buffers.keep)[: rows.count])
 
     while True:
@@ -375,7 +380,8 @@ def filter_window(
                 flush()
                 ends_log = settings.includes_active and bool(verdicts[i] & kernel.KEEP_EMPTY)
                 horizon_ms = settings.now_ms + settings.delete_retention_ms
-                data, kept = rebuilt(opened, keeps, horizon_ms, settings.keeps_format, ends_log)
+                keeps_format = settings.keeps_format and (erased is None or not ends_log)
+                data, kept = rebuilt(opened, keeps, horizon_ms, keeps_format, ends_log)
                 counts.kept += kept
                 if data == opened.data:
                     counts.copied += 1

@@ -87,6 +87,8 @@ def _change(
 
 in_place_options = gathered("change", _change, _KEEPING | DRY_AND_LOCK)
 """As ``change``: --dry-run, --no-lock, --quarantine, --no-quarantine."""
+dry_and_lock_options = gathered("change", _change, DRY_AND_LOCK)
+"""As ``change``: --dry-run, --no-lock."""
 _ONLY_OUTPUT = DRY_AND_LOCK | {"output": _OUTPUT["output"]}
 output_only_options = gathered("change", _change, _ONLY_OUTPUT)
 """As ``change``: --dry-run, --no-lock, --output."""

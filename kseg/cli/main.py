@@ -42,6 +42,7 @@ GROUPS = {
         "retain": "Delete segments as a broker's retention does, or explain why they stay.",
         "compact": "Compact logs as the broker's log cleaner does: keep the last record of each key.",
         "convert": "Write segments in another format or codec; export records to JSON Lines, CSV, Parquet, Arrow.",
+        "erase": "Take records out of logs for good, and certify it.",
     },
 }
 """The commands with their one-line helps, under the headings of the help."""

@@ -77,6 +77,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("Preview a compaction", "kseg compact --dry-run /kafka-logs"),
         ("Compact the offsets of consumer groups", "kseg compact --topic __consumer_offsets /kafka-logs"),
     ),
+    "erase": (
+        ("Preview an erasure", "kseg erase --dry-run --key user-17 /kafka-logs"),
+        ("Erase a person's records", "kseg erase --key user-17 --grep 'ann@example' --certificate c.json /kafka-logs"),
+        ("Check a backup against the certificate", "kseg erase --check c.json /backup/kafka-logs"),
+    ),
     "retain": (
         ("Explain why a topic does not shrink", "kseg retain --explain orders-0"),
         ("Preview a retention of one week", "kseg retain --dry-run --retention-ms 7d orders-0"),

@@ -5,6 +5,7 @@ find, and what compaction and retention do to a partition and its segments: line
 terminal.
 """
 
+import json
 import os
 import textwrap
 from collections import Counter, defaultdict
@@ -616,6 +617,56 @@ def _compacted(row: Row) -> list[str]:
     return lines + [f"not cleaned: {stop}" for stop in row["stops"]]
 
 
+class ErasurePrinter:
+    """Prints what is erased from each partition, and where the records may be besides."""
+
+    def __init__(self, sink: Sink, notices: Notices, as_json: bool) -> None:
+        self._sink, self._notices, self._as_json = sink, notices, as_json
+        self._records: list[int] = []
+
+    def show(self, row: Row, segments: Iterable[Row]) -> None:
+        self._records.append(row["records"])
+        if self._as_json:
+            self._sink.put_row(with_names(row, "deleted", "otherNames"))
+            return
+        say = self._notices.warning if row["records"] or row["purged"] or row["deleted"] else self._notices.detail
+        for line in _erased(row):
+            say(f"{row['directory']}: {line}")
+
+    def total(self) -> None:
+        """Prints the sum of several partitions."""
+        if not self._as_json and len(self._records) > 1:
+            count = plural(len([each for each in self._records if each]), "partition", "partitions")
+            self._notices.warning(f"in all {plural(sum(self._records), 'record', 'records')} in {count}")
+
+
+def with_names(row: Row, *lists: str) -> Row:
+    """Returns the row of an erasure, or of a check of one, with its paths as in JSON; ``lists``: fields of several."""
+    found = {**row, "directory": name_value(row["directory"])}
+    found["notSearched"] = [{**each, "file": name_value(each["file"])} for each in row["notSearched"]]
+    return found | {name: [name_value(path) for path in row[name]] for name in lists}
+
+
+def put_certificate(sink: Sink, row: Row) -> None:
+    """Writes the certificate of an erasure, for people too."""
+    sink.put(json.dumps(row, indent=1))
+
+
+def _erased(row: Row) -> list[str]:
+    count = plural(row["rewritten"], "segment", "segments")
+    lines = [f"{plural(row['records'], 'record', 'records')} in {count} of {row['segments']}"]
+    if row["deleted"]:
+        lines.append(f"deleted, as they hold such records: {', '.join(map(os.path.basename, row['deleted']))}")
+    if row["purged"]:
+        numbers = ", ".join(map(str, row["purged"]))
+        lines.append(f"kept bytes hold such records; removed, no undo: {numbers} of kseg undo --list")
+    if row["replicas"]:
+        lines.append(f"other replicas have them too: on nodes {', '.join(map(str, row['replicas']))}")
+    if row["remoteThrough"] is not None:
+        lines.append(f"remote storage has segments up to offset {row['remoteThrough']}, which are not searched")
+    return lines + [f"{path}: has another name elsewhere, which keeps its bytes" for path in row["otherNames"]]
+
+
 _SOURCES = {
     "option": "by option", "topic": "the topic's", "server": "by the broker's file", "default": "Kafka's default",
     "checkpoint": "cleaner-offset-checkpoint has the partition", "name": "as brokers create the topic",
@@ -718,7 +769,7 @@ def _retention_reasons(partition: Row, row: Row) -> Iterator[str]:
         yield "its cleanup.policy deletes nothing by age or size" if is_kept else "no limit applies to it"
 
 
-ChangeSummaryPrinter = CompactionPrinter | RetentionPrinter
+ChangeSummaryPrinter = CompactionPrinter | RetentionPrinter | ErasurePrinter
 """Prints the summary of each partition: `show` gets its row, and one for each of its segments. `total` follows the
 totals of the plans.
 """

@@ -61,6 +61,8 @@ owner = clusterId: text, nodeId: int
 gap = directory: bytes, firstOffset: int, lastOffset: int
 round = dirtyFrom: int, dirtyTo: int, keys: int
 gone = superseded: int, tombstones: int, aborted: int, markers: int, noKey: int
+unsearched = file: bytes, position: int, length: int, code: text, message: text
+erasedBatches = rewritten: int, emptied: int, dropped: int
 rewriting = copied: int, rewritten: int, emptied: int, dropped: int
 sources = {}text
 groupOffset = group: bytes, offset: int
@@ -241,6 +243,13 @@ cleanedSegment = directory: bytes, baseOffset: int, sources: []int, bytesBefore:
     kept: int
 """
 
+_ERASE = f"""{_CHANGES.rstrip()}, records: int
+erasure = directory: bytes, records: int, offsets: [][]int, segments: int, rewritten: int, batches: erasedBatches,
+    bytesBefore: int, bytesAfter: int, deleted: []bytes, purged: []int, notSearched: []unsearched, replicas: []int,
+    remoteThrough: int?, otherNames: []bytes, seconds: number
+erasureCheck = directory: bytes, records: int, offsets: [][]int, notSearched: []unsearched
+"""
+
 _RETAIN = """
 retention = directory: bytes, segments: int, bytes: int, logStartOffset: int?, highWatermark: int?, logEndOffset: int?,
     cleanupPolicy: text?, retentionMs: int?, retentionBytes: int?, sources: sources, now: int, goes: int, rolls: flag,
@@ -274,6 +283,7 @@ OBJECTS = {
     "reindex": _CHANGES,
     "compact": _CHANGES + _COMPACT,
     "retain": _CHANGES + _RETAIN,
+    "erase": _ERASE,
     "convert": f"{_CHANGES}record = {_RECORD}",
     "undo": _CHANGES + _UNDO,
     "restore": _RECOVER + _RESTORE,

@@ -156,6 +156,15 @@ class SegmentWriter:
         self.size, self.batches = end, self.batches + count
         self.next_offset = rows[last + layout.BATCH_LAST_OFFSET] + 1
 
+    def append_unread(self, data: BytesLike) -> None:
+        """Appends bytes that are no intact batches; the indexes do not count them."""
+        if self._folder is not None:
+            self._open_again()
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        self.size += len(data)
+
     def add_aborted(self, entries: bytes) -> None:
         """Appends entries, in the format of the file, to the .txnindex (`kseg.sidefiles.indexes`)."""
         self._transactions += entries

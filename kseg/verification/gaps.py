@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.errors import KsegError
 from kseg.findings.table import ERROR, INFO, KINDS, WARNING
@@ -21,6 +21,9 @@ from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.place import Place
 from kseg.stores.source import open_source
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
+
+if TYPE_CHECKING:
+    from kseg.changes.accepted_gaps import AcceptedGaps
 
 # Finds batches of a compacted partition that stop the log cleaner, or make it remove too much.
 #
@@ -42,7 +45,8 @@ class CleanerRule(Rule):
         self._reported: set[str] = set()
         """Codes reported for the current segment."""
         self._first_empty: tuple[str, BatchRow] | None = None
-        self._empty = 0
+        self._empty = self._erased = 0
+        self._known_gaps: AcceptedGaps | None = None
 
     def begin(self, segment: CheckedSegment) -> None:
         self._reported.clear()
@@ -64,6 +68,11 @@ class CleanerRule(Rule):
             if batch is None or batch.magic < MAGIC_V2 or batch.attributes & CONTROL:
                 continue
             if batch.has_right_crc:
+                if not self._empty:
+                    self._known_gaps = _accepted_in(self.partition)
+                if self._known_gaps:
+                    missing = batch.last_offset - batch.first_offset + 1
+                    self._erased += self._known_gaps.missing_in(batch.first_offset, batch.last_offset) == missing
                 self._empty += 1
                 self._first_empty = self._first_empty or (segment.path, batch)
 
@@ -75,6 +84,7 @@ class CleanerRule(Rule):
         text = f"offsets {batch.first_offset} to {batch.last_offset}: old clients have to seek to "
         text += f"{batch.last_offset + 1}{more}"
         is_odd = self.partition.broker.is_compacted is False and self.partition.broker.cleaner_offset is None
+        is_odd &= self._erased < self._empty
         details = {"firstMissing": batch.first_offset, "lastMissing": batch.last_offset, "count": self._empty}
         self.report.add(
             "batch-without-records", path, text, batch.position, batch.size, batch.first_offset,
@@ -347,15 +357,9 @@ class Gaps:
         return partition.holds_gaps or None
 
     def _accepted(self) -> set[tuple[int, int]]:
-        """Returns the gaps that were accepted with an earlier salvage or conversion."""
-        from kseg.changes.accepted_gaps import accepted_gaps  # few partitions have gaps
-
+        """Returns the gaps that were accepted with an earlier salvage, conversion or erasure."""
         partition = self._partition
-        try:
-            known = accepted_gaps(partition.directory) if partition.directory is not None else None
-        except KsegError:
-            return set()  # such errors are reported where changes are checked
-        if not known:
+        if not (known := _accepted_in(partition)):
             return set()
         start = max(partition.segments[0].base_offset or 0, partition.broker.log_start_offset or 0)
         found = known.among([gap.range for gap in self.found], start)
@@ -366,6 +370,15 @@ class Gaps:
                 if known.missing_in(max(first, start), last) == missing
             )
         return found
+
+
+def _accepted_in(partition: PartitionCheck) -> "AcceptedGaps | None":
+    from kseg.changes.accepted_gaps import accepted_gaps  # few partitions have gaps
+
+    try:
+        return accepted_gaps(partition.directory) if partition.directory is not None else None
+    except KsegError:
+        return None  # such errors are reported where changes are checked
 
 
 def _details(code: str, first: int, last: int, missing: int, **more: int) -> dict[str, Any]:

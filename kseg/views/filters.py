@@ -2,9 +2,8 @@
 messages if nothing matches.
 """
 
-import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -14,19 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.formats.suffixes import CHECKPOINT
-from kseg.kernel.layout.rows import (
-    ROW_HEADER_COUNT,
-    ROW_KEY,
-    ROW_KEY_SIZE,
-    ROW_OFFSET,
-    ROW_TIMESTAMP,
-    ROW_VALUE,
-    ROW_WIDTH,
-)
+from kseg.kernel.layout.rows import ROW_KEY, ROW_OFFSET, ROW_TIMESTAMP, ROW_VALUE, ROW_WIDTH
 from kseg.output.notices import Notices
 from kseg.quantities import LAST_TIMESTAMP, show_time
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between
-from kseg.segment.items import Batch, Message, Record, RecordBatch, RowSpan, headers_of, records_of
+from kseg.segment.items import Batch, Message, Record, RecordBatch, RowSpan, records_of
+from kseg.segment.matching import (
+    Patterns,
+    header_text,
+    matches_any,
+    matching_rows,
+    rows_between,
+    rows_with_key,
+    spans_of,
+)
 from kseg.segment.reader import SegmentReader, open_segment
 
 # A dump without offsets and times needs no `kseg.segment.seek`: functions import it.
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from kseg.segment.seek import OffsetStop, TimeStop
 
 # Records by offset, time, key, value and headers, batches by producer id; all given criteria must match.
-
-Patterns = tuple[re.Pattern[bytes], ...]
 
 
 @dataclass(slots=True)
@@ -117,28 +115,28 @@ class Selection:
         if self.decoder is not None and self.has_content:
             wanted = [i for i, record in enumerate(records_of(rows)) if self._matches_decoded(record)]
         elif self.key is not None:
-            wanted = _rows_with_key(rows, self.key)
+            wanted = rows_with_key(rows, self.key)
         if self.decoder is None:
-            wanted = _matching(rows, wanted, self.key_patterns, ROW_KEY)
-            wanted = _matching(rows, wanted, self.value_patterns, ROW_VALUE)
-            wanted = _matching(rows, wanted, self.header_patterns, with_headers=True)
-            wanted = _matching(rows, wanted, self.patterns, ROW_KEY, ROW_VALUE, with_headers=True)
+            wanted = matching_rows(rows, wanted, self.key_patterns, ROW_KEY)
+            wanted = matching_rows(rows, wanted, self.value_patterns, ROW_VALUE)
+            wanted = matching_rows(rows, wanted, self.header_patterns, with_headers=True)
+            wanted = matching_rows(rows, wanted, self.patterns, ROW_KEY, ROW_VALUE, with_headers=True)
         if self.offsets is not None:
-            wanted = _between(rows, wanted, ROW_OFFSET, *self.offsets)
+            wanted = rows_between(rows, wanted, ROW_OFFSET, *self.offsets)
         if self.times is not None:
-            wanted = _between(rows, wanted, ROW_TIMESTAMP, *self.times)
-        return _as_spans(wanted)
+            wanted = rows_between(rows, wanted, ROW_TIMESTAMP, *self.times)
+        return spans_of(wanted)
 
     def _matches_decoded(self, record: Record) -> bool:
         decoded = self.decoder.decode(record.key, record.value, record.offset, record.headers)
         keys = _forms(record.key, decoded.key_text, decoded.key)
         values = _forms(record.value, decoded.payload_text, decoded.value)
-        headers = [_header_text(header.key, header.value) for header in record.headers]
+        headers = [header_text(header.key, header.value) for header in record.headers]
         searched = (
             (self.key_patterns, keys), (self.value_patterns, values), (self.header_patterns, headers),
             (self.patterns, [*keys, *values, *headers]),
         )  # fmt: skip
-        is_found = all(not patterns or _match(patterns, texts) for patterns, texts in searched)
+        is_found = all(not patterns or matches_any(patterns, texts) for patterns, texts in searched)
         return is_found and (self.key is None or self.key in keys)
 
 
@@ -146,70 +144,6 @@ def _forms(data: bytes | None, text: str | None, value: object) -> list[bytes]:
     """Returns the bytes of a key or value, the text of its decoded form, and without quotes if that is a string."""
     texts = [each.encode("utf-8", "replace") for each in (text, value) if isinstance(each, str)]
     return texts if data is None else [data, *texts]
-
-
-def _column(rows: Rows, column: int) -> list[int]:
-    return rows.rows[column : rows.count * ROW_WIDTH : ROW_WIDTH].tolist()
-
-
-def _between(rows: Rows, wanted: list[int] | range, column: int, low: int, high: int) -> list[int]:
-    values = _column(rows, column)
-    return [i for i in wanted if low <= values[i] <= high]
-
-
-def _match(patterns: Patterns, texts: Iterable[bytes]) -> bool:
-    """Whether any of the texts contains a match of any of the patterns."""
-    return any(pattern.search(text) for text in texts for pattern in patterns)
-
-
-def _header_text(key: bytes, value: bytes | None) -> bytes:
-    """Returns the form in which a header is searched."""
-    return key + b"=" + (value or b"")
-
-
-def _matching(
-    rows: Rows, wanted: list[int] | range, patterns: Patterns, *columns: int, with_headers: bool = False
-) -> list[int] | range:
-    """Returns the rows of which a column or header contains a match, all without patterns. Null never does."""
-    if not patterns:
-        return wanted
-    places = [(_column(rows, column), _column(rows, column + 1)) for column in columns]  # a start, then its size
-    has_headers = with_headers and any(_column(rows, ROW_HEADER_COUNT))
-
-    def texts(i: int) -> Iterator[bytes]:
-        for starts, sizes in places:
-            if sizes[i] >= 0:
-                yield bytes(rows.payload[starts[i] : starts[i] + sizes[i]])
-        if has_headers:
-            yield from (_header_text(key, value) for key, value in headers_of(rows, i * ROW_WIDTH))
-
-    return [i for i in wanted if _match(patterns, texts(i))]
-
-
-def _rows_with_key(rows: Rows, key: bytes) -> list[int]:
-    """Compares sizes first, and keys only if the bytes occur among the rows at all; both are loops in C."""
-    sizes = _column(rows, ROW_KEY_SIZE)
-    if len(key) not in sizes:
-        return []
-    # The rows cover the payload from the first key to the last value or key.
-    last = (rows.count - 1) * ROW_WIDTH
-    ends = (rows.rows[last + at] + max(rows.rows[last + at + 1], 0) for at in (ROW_KEY, ROW_VALUE))
-    if key not in bytes(rows.payload[rows.rows[ROW_KEY] : max(ends)]):
-        return []
-    starts = _column(rows, ROW_KEY)
-    return [i for i, at in enumerate(starts) if sizes[i] == len(key) and rows.payload[at : at + len(key)] == key]
-
-
-def _as_spans(wanted: list[int] | range) -> list[RowSpan]:
-    if isinstance(wanted, range):
-        return [(wanted.start, wanted.stop)]
-    spans: list[RowSpan] = []
-    for i in wanted:
-        if spans and spans[-1][1] == i:
-            spans[-1] = (spans[-1][0], i + 1)
-        else:
-            spans.append((i, i + 1))
-    return spans
 
 
 _NOTHING = "no record in it matches"

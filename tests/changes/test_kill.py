@@ -17,7 +17,7 @@ from examples import fewer
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.content import old_content
 from kseg.changes.disk import Disk
-from kseg.changes.plan import Piece, Range
+from kseg.changes.plan import Piece, Plan, Range
 from kseg.changes.quarantine import changes
 from kseg.changes.undo import complete_interrupted, last_change, undo
 
@@ -72,6 +72,43 @@ def test_a_change_is_all_or_nothing(
             assert contents(directory) == files
     assert found == after[root]
     assert ending == CUT or True in outcomes
+
+
+SECRET = b"of a person"
+
+
+@either
+def test_an_erasure_is_all_or_nothing(ending: str, step: int, tmp_path: Path) -> None:
+    """What an earlier change keeps goes with it: once the new files are there, no old byte is anywhere."""
+    before, after = {"0.log": SECRET + b" and of others"}, {"0.log": b"of others"}
+
+    def prepare(root: Path) -> None:
+        make(root / "orders-0", before | {"7.log": SECRET})
+        earlier = Plan(str(root / "orders-0"))
+        earlier.delete("7.log", "test")
+        apply(earlier, "retain", disk=QUICK)
+
+    def run(root: Path, disk: Disk) -> None:
+        plan = Plan(str(root / "orders-0"), purges=[1])
+        plan.write("0.log.swap", [after["0.log"]], "test")
+        plan.delete("0.log", "test")
+        plan.rename("0.log.swap", "0.log", "test")
+        apply(plan, "erase", Keeping(keeps=False), disk)
+
+    outcomes = set()
+    for root in ended_at(ending, step, tmp_path, prepare, run):
+        directory = root / "orders-0"
+        assert not any("given up" in line for line in complete_interrupted(str(directory), QUICK))
+        outcomes.add(is_done := contents(directory) == after)
+        left = [data for data in kept_bytes(directory) if SECRET in data]
+        if is_done:
+            assert not left
+            assert not changes(str(directory))
+        else:
+            assert contents(directory) == before
+            undo(last_change(str(directory)), QUICK)
+            assert contents(directory) == before | {"7.log": SECRET}
+    assert outcomes == {True, False}
 
 
 def old_tree(files: dict[str, bytes], folder: Path) -> Tree:

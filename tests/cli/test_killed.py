@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import kseg as kseg_package
 from changes.failing import CountingDisk, FailingDisk, KillingDisk
 from cleaner.partitions import PAIRS
 from cli.command import TESTDATA, Kseg, files
@@ -46,6 +47,13 @@ def expired(target: Path) -> Path:
     return Path(shutil.copytree(RETENTION / "before" / "r-delrec-0", target / "r-delrec-0"))
 
 
+def retained(target: Path) -> Path:
+    """Some of its first records are in files that are about to be deleted, and in the quarantine."""
+    partition = expired(target)
+    kseg_package.retain(partition, log_start_offset=60).apply()
+    return partition
+
+
 @dataclass(frozen=True)
 class Sweep:
     """``is_dense``: each call of the last half is struck, where files are rewritten one by one. ``expected``: a file
@@ -58,7 +66,7 @@ class Sweep:
 
     @property
     def keeps(self) -> bool:
-        return "--no-quarantine" not in self.arguments
+        return "--no-quarantine" not in self.arguments and self.arguments[0] != "erase"
 
     def made(self, folder: Path) -> Path:
         folder.mkdir()
@@ -88,6 +96,7 @@ SWEEPS = {
     "compact without a quarantine": Sweep(cleanable, (*COMPACT, "--no-quarantine"), expected=CLEANED),
     "compact with a quarantine elsewhere": Sweep(cleanable, (*COMPACT, "--quarantine", SPARE), expected=CLEANED),
     "retain": Sweep(expired, RETAIN, expected=STARTS),
+    "erase": Sweep(retained, ("erase", "--quiet", "--offsets", "30..80")),
 }
 
 
@@ -108,6 +117,8 @@ def test_it_is_completed_or_taken_back(
         on(ender, monkeypatch, *arguments, partition)
         kseg(*arguments, partition)
         assert outcome(partition.parent) == after, ender.at
+        if sweep.arguments[0] == "erase":
+            assert not any(b"key-00040" in data for data in files(partition.parent).values()), ender.at
         if sweep.keeps:
             assert kseg("undo", "-q", partition).status == 0, ender.at
             assert files(partition.parent) == before, ender.at

@@ -241,6 +241,8 @@ class Planner:
         """Partitions of a log directory that could not be planned or changed: `plan_root` must leave them out."""
         self.left_alone: list[str] | None = None
         """Partitions that stay as they are because they are not damaged, if the command looks for such."""
+        self.facts: Row = {}
+        """What the command adds to its summary in JSON."""
 
     def plan_partition(self, directory: str, known: Known) -> Plan | Iterator[Plan]:
         """Plans a single partition given as PATH; ``known``: the files of its log directory.
@@ -713,8 +715,9 @@ def run(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions,
                 with failures.of(one.path):
                     one.finish()
                 state.not_applied()
-    left_alone, conclusion = planner.left_alone, planner.conclusion()
-    return state.outcome(failures, planner.damage_remains, conclusion=conclusion, left_alone=left_alone)
+    left_alone, conclusion, facts = planner.left_alone, planner.conclusion(), planner.facts
+    damage_remains = planner.damage_remains
+    return state.outcome(failures, damage_remains, conclusion=conclusion, left_alone=left_alone, facts=facts)
 
 
 def _lock_all(paths: Sequence[str], held: ExitStack) -> dict[str, KsegError]:

@@ -18,11 +18,17 @@ cdef long long judge(
 
 cpdef enum:
     # Verdicts on a batch. DISCARD: drop its records unread. KEEP_EMPTY: keep at least its header. EMPTY_TXN: it is the
-    # marker of a transaction without retained records. ALL: keep all records (control batches).
+    # marker of a transaction without retained records. ALL: keep all records (control batches). COPY: copy the batch
+    # unread.
     DISCARD = 1
     KEEP_EMPTY = 2
     EMPTY_TXN = 4
     ALL = 8
+    COPY = 16
+
+cdef long long mark_outside(
+    const long long* ranges, Py_ssize_t count, const long long* rows, long long records, unsigned char* keep
+) noexcept nogil
 
 cdef class Survivors(FrameCursor):
     cdef readonly KeyMap key_map
@@ -34,12 +40,20 @@ cdef class Survivors(FrameCursor):
     cdef readonly long long base_timestamp, max_timestamp, attributes, kept
     # The output: ``limit`` bytes. ``keep`` marks the retained records of a batch.
     cdef const long long* verdicts
+    # Ranges of offsets to erase, which decide instead of the map if there are any.
+    cdef readonly object erased
+    cdef const long long* ranges
+    cdef Py_ssize_t range_count
     cdef unsigned char* out
     cdef Py_ssize_t limit
     cdef unsigned char* keep
 
+cdef long long retain(
+    Survivors survivors, const unsigned char* payload, long long records, bint is_protected
+) noexcept nogil
 cdef int write_message(Survivors survivors, Py_ssize_t at) noexcept nogil
 cdef int open_records(Survivors survivors, Py_ssize_t at) noexcept nogil
 cdef int write_batch(Survivors survivors, Py_ssize_t at) noexcept nogil
+cdef int copy(Survivors survivors, Py_ssize_t at) noexcept nogil
 cdef int rewrite(Survivors survivors, Py_ssize_t at, long long kept, bint needs_horizon) noexcept nogil
 cdef bint has_room(Survivors survivors, long long size) noexcept nogil

@@ -95,6 +95,35 @@ def judge_rows(
     return judge(key_map, bytes_in(payload), int64s_in(rows), count, is_protected, bytes_out(keep), counts)
 
 
+def mark_outside(ranges, count, rows, records, keep):
+    """Marks the records whose offsets are in none of ``count`` ranges. Returns their number."""
+    kept: cython.longlong = 0
+    for k in range(records):
+        offset: cython.longlong = rows[k * ROW_WIDTH + ROW_OFFSET]
+        low: cython.Py_ssize_t = 0
+        high: cython.Py_ssize_t = count
+        while low < high:  # the first range that ends at the offset or above
+            middle = (low + high) // 2
+            if ranges[2 * middle + 1] < offset:
+                low = middle + 1
+            else:
+                high = middle
+        keep[k] = not (low < count and ranges[2 * low] <= offset)
+        kept += keep[k]
+    return kept
+
+
+def mark_rows_outside(erased: Int64sIn, rows: Int64sIn, count: cython.Py_ssize_t, keep: BytesOut) -> int:
+    """Marks in ``keep`` those of ``count`` rows whose offsets are in none of the ranges ``erased`` (`Survivors`).
+    Returns their number. Raises ValueError if a buffer is too short.
+    """
+    if len(rows) < count * ROW_WIDTH or len(keep) < count:
+        raise ValueError("a buffer is too short")
+    if count <= 0:
+        return 0
+    return mark_outside(int64s_in(erased), len(erased) // 2, int64s_in(rows), count, bytes_out(keep))
+
+
 # Upper bound of the growth of a plain message that becomes a batch, in bytes.
 _BATCH_GROWTH = cython.declare(cython.longlong, 128)
 # Upper bound of the growth of a rewritten record, in bytes: a longer timestamp delta and a longer length.
@@ -109,15 +138,20 @@ class Survivors(FrameCursor):
     are copied, else each becomes a batch (KIP-724). ``keeps_tombstones``: tombstones of v0 and v1, and without
     ``has_horizons`` (before KIP-534) of all batches, are retained.
 
+    ``erased``: the first and last offset of each range whose records go, in ascending order, as int64; then nothing
+    else decides, and the map is not used.
+
     ``size``: bytes written so far; the caller resets it, and the position for each window. If a batch NEEDS_PACKING,
     its records are ``area_size`` bytes behind the space for a header at ``size``, and ``base_timestamp``,
     ``max_timestamp``, ``attributes`` and ``kept`` (the number of records) are for that header
     (`kseg.kernel.records.building`).
     """
 
-    def __init__(self, key_map, counts):
+    def __init__(self, key_map, counts, erased=None):
         FrameCursor.__init__(self)
         key_map.check()
+        self.erased = erased
+        self.range_count = 0
         self.key_map = key_map
         self.counts = counts
         self.now_ms = self.retention_ms = 0
@@ -158,6 +192,9 @@ class Survivors(FrameCursor):
         self.table.header_capacity = -1
         self.table.row_capacity = min(self.table.row_capacity, len(keep))
         self.verdicts = int64s_in(verdicts)
+        if self.erased is not None:
+            ranges: Int64sIn = self.erased
+            self.ranges, self.range_count = int64s_in(ranges), len(ranges) // 2
         self.out, self.limit, self.keep = bytes_out(out), len(out), bytes_out(keep)
         while status == NEEDS_BUFFER:
             with cython.nogil:
@@ -173,6 +210,25 @@ class Survivors(FrameCursor):
             if status == NEEDS_BUFFER:
                 status = extend(self, expansion)
         return status
+
+
+def retain(survivors, payload, records, is_protected):
+    """Marks the records of the next batch to keep. Returns their number."""
+    if survivors.range_count > 0:
+        return mark_outside(survivors.ranges, survivors.range_count, survivors.table.rows, records, survivors.keep)
+    return judge(
+        survivors.key_map, payload, survivors.table.rows, records, is_protected, survivors.keep, survivors.counts
+    )
+
+
+def copy(survivors, at):
+    """Copies the next batch unread."""
+    survivors.counts.copied += 1
+    survivors.size = put_bytes(
+        survivors.out, survivors.size, survivors.p, survivors.frames[at + BATCH_POSITION],
+        survivors.frames[at + BATCH_SIZE],
+    )  # fmt: skip
+    return DONE
 
 
 def has_room(survivors, size):
@@ -201,6 +257,8 @@ def write_message(survivors, at):
     """Writes a plain message v0 or v1, unchanged or as a v2 batch."""
     position: cython.Py_ssize_t = survivors.frames[at + BATCH_POSITION]
     size: cython.Py_ssize_t = survivors.frames[at + BATCH_SIZE]
+    if survivors.verdicts[survivors.frame] & COPY:
+        return copy(survivors, at) if has_room(survivors, size) else FULL
     if survivors.verdicts[survivors.frame] & KEEP_EMPTY:
         return NOT_PLAIN
     survivors.table.row_count = 0
@@ -210,18 +268,13 @@ def write_message(survivors, at):
     if not has_room(survivors, size + _BATCH_GROWTH):
         return FULL
     survivors.counts.records += 1
-    kept = judge(
-        survivors.key_map, survivors.p, survivors.table.rows, 1, survivors.keeps_tombstones, survivors.keep,
-        survivors.counts,
-    )  # fmt: skip
+    kept = retain(survivors, survivors.p, 1, survivors.keeps_tombstones)
     if kept == 0:
         survivors.counts.dropped += 1
         return DONE
     survivors.counts.kept += 1
     if survivors.keeps_format:
-        survivors.size = put_bytes(survivors.out, survivors.size, survivors.p, position, size)
-        survivors.counts.copied += 1
-        return DONE
+        return copy(survivors, at)
     # As a v2 batch of one record.
     rows: cython.pointer[cython.longlong] = survivors.table.rows
     base: cython.longlong = rows[ROW_TIMESTAMP]
@@ -253,6 +306,8 @@ def write_batch(survivors, at):
     needs_horizon: cython.bint = False
     if not has_room(survivors, size):
         return FULL
+    if verdict & COPY:
+        return copy(survivors, at)
     if verdict & DISCARD:
         survivors.counts.records += records
         if attributes & CONTROL:
@@ -272,10 +327,7 @@ def write_batch(survivors, at):
         else:
             if survivors.has_horizons:  # tombstones stay without a delete horizon, or until it is reached
                 is_protected = not has_horizon or survivors.now_ms < survivors.frames[at + BATCH_BASE_TIMESTAMP]
-            kept = judge(
-                survivors.key_map, survivors.area.payload, rows, records, is_protected, survivors.keep,
-                survivors.counts,
-            )  # fmt: skip
+            kept = retain(survivors, survivors.area.payload, records, is_protected)
             if not has_horizon:  # kept tombstones need one
                 for k in range(records):
                     needs_horizon |= survivors.keep[k] != 0 and rows[k * ROW_WIDTH + ROW_VALUE_SIZE] < 0
@@ -293,10 +345,7 @@ def write_batch(survivors, at):
         else:
             survivors.counts.dropped += 1
     elif kept == records and not needs_horizon:
-        survivors.size = put_bytes(
-            survivors.out, survivors.size, survivors.p, survivors.frames[at + BATCH_POSITION], size
-        )
-        survivors.counts.copied += 1
+        return copy(survivors, at)
     else:
         survivors.counts.rewritten += 1
         return rewrite(survivors, at, kept, needs_horizon)

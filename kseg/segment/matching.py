@@ -1,0 +1,80 @@
+"""Finds the rows of a batch whose keys, values or headers match."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from kseg.formats.rows import Rows
+from kseg.kernel.layout.rows import ROW_HEADER_COUNT, ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_WIDTH
+from kseg.segment.items import RowSpan, headers_of
+
+Patterns = tuple[re.Pattern[bytes], ...]
+
+
+def column_of(rows: Rows, column: int) -> list[int]:
+    """Returns a column ROW_* of all rows."""
+    return rows.rows[column : rows.count * ROW_WIDTH : ROW_WIDTH].tolist()
+
+
+def rows_between(rows: Rows, wanted: list[int] | range, column: int, low: int, high: int) -> list[int]:
+    """Returns the rows with values from ``low`` to ``high`` in a column."""
+    values = column_of(rows, column)
+    return [i for i in wanted if low <= values[i] <= high]
+
+
+def matches_any(patterns: Patterns, texts: Iterable[bytes]) -> bool:
+    """Whether any of the texts contains a match of any of the patterns."""
+    return any(pattern.search(text) for text in texts for pattern in patterns)
+
+
+def header_text(key: bytes, value: bytes | None) -> bytes:
+    """Returns the form in which a header is searched."""
+    return key + b"=" + (value or b"")
+
+
+def matching_rows(
+    rows: Rows, wanted: list[int] | range, patterns: Patterns, *columns: int, with_headers: bool = False
+) -> list[int] | range:
+    """Returns the rows of which a column or header contains a match, all without patterns. Null never does."""
+    if not patterns:
+        return wanted
+    places = [(column_of(rows, column), column_of(rows, column + 1)) for column in columns]  # a start, then its size
+    has_headers = with_headers and any(column_of(rows, ROW_HEADER_COUNT))
+
+    def texts(i: int) -> Iterator[bytes]:
+        for starts, sizes in places:
+            if sizes[i] >= 0:
+                yield bytes(rows.payload[starts[i] : starts[i] + sizes[i]])
+        if has_headers:
+            yield from (header_text(key, value) for key, value in headers_of(rows, i * ROW_WIDTH))
+
+    return [i for i in wanted if matches_any(patterns, texts(i))]
+
+
+def rows_with_key(rows: Rows, key: bytes) -> list[int]:
+    """Returns the rows with this key.
+
+    Compares sizes first, and keys only if the bytes occur among the rows at all; both are loops in C.
+    """
+    sizes = column_of(rows, ROW_KEY_SIZE)
+    if len(key) not in sizes:
+        return []
+    # The rows cover the payload from the first key to the last value or key.
+    last = (rows.count - 1) * ROW_WIDTH
+    ends = (rows.rows[last + at] + max(rows.rows[last + at + 1], 0) for at in (ROW_KEY, ROW_VALUE))
+    if key not in bytes(rows.payload[rows.rows[ROW_KEY] : max(ends)]):
+        return []
+    starts = column_of(rows, ROW_KEY)
+    return [i for i, at in enumerate(starts) if sizes[i] == len(key) and rows.payload[at : at + len(key)] == key]
+
+
+def spans_of(wanted: list[int] | range) -> list[RowSpan]:
+    """Returns runs of adjacent rows."""
+    if isinstance(wanted, range):
+        return [(wanted.start, wanted.stop)]
+    spans: list[RowSpan] = []
+    for i in wanted:
+        if spans and spans[-1][1] == i:
+            spans[-1] = (spans[-1][0], i + 1)
+        else:
+            spans.append((i, i + 1))
+    return spans

@@ -1,0 +1,151 @@
+"""The topics that are served: which partitions lie at the PATHs, and their ids. Only names are read at the start."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
+from threading import Lock
+
+from kseg.errors import KsegError, PathError
+from kseg.formats.schema import ZERO_UUID, uuid_text
+from kseg.node.coordinators import topic_id_at
+from kseg.node.log_starts import LogStarts
+from kseg.node.node import is_reserved_id
+from kseg.node.paths import expanded
+from kseg.node.topics import is_of_topics
+from kseg.quantities import plural
+from kseg.segment.files import METADATA_TOPIC, METADATA_TOPIC_ID, OFFSETS_TOPIC, segment_file
+from kseg.segment.paths import live_parts, roots_of, warn_of_unread
+from kseg.serving.logs import Loss, SegmentBytes, ServedLog
+from kseg.stores.place import Place
+
+MAX_PARTITION = 99_999
+"""The highest number of a partition: clients are told of all below it."""
+
+Tell = Callable[[ServedLog, Loss | str], None]
+
+
+class ServedTopic:
+    """A topic with its partitions by number; of those that are missing, below the highest, None is known."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.logs: dict[int, ServedLog] = {}
+        self._id: str | None = None
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions that clients are told of: they count from 0."""
+        return max(self.logs) + 1
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name.startswith("__")
+
+    @property
+    def id(self) -> str:
+        """The id in a partition.metadata, else one made from the name."""
+        if self._id is None:
+            places = [place for number in sorted(self.logs) for place in self.logs[number].places]
+            found = METADATA_TOPIC_ID if self.name == METADATA_TOPIC else None
+            for place in places if found is None else ():
+                if (found := topic_id_at(place)) is not None:
+                    break
+            self._id = made_id(self.name) if found in (None, ZERO_UUID) else found
+        return self._id or ZERO_UUID
+
+
+def made_id(name: str) -> str:
+    """Returns a topic id for a name: the same each time, and none that Kafka reserves."""
+    found = uuid_text(sha256(os.fsencode(name)).digest()[:16])
+    return found if not is_reserved_id(found) else made_id(name + " ")
+
+
+class Catalog:
+    """The partitions at PATHs, of topics that a glob names if there are any. ``warn`` gets sentences, ``tell`` what is
+    found out about a partition later.
+
+    Raises PathError for a PATH that cannot be read, for none, and for the same partition in two places.
+    """
+
+    def __init__(self, paths: Sequence[str], globs: Sequence[str], warn: Callable[[str], None], tell: Tell) -> None:
+        self.topics: dict[str, ServedTopic] = {}
+        self.offsets_logs: list[ServedLog] = []
+        """The partitions of __consumer_offsets, also if no glob names it."""
+        self.segments = SegmentBytes()
+        self.places: list[str] = []
+        """The log directories and partitions at the PATHs."""
+        self._by_id: dict[str, ServedTopic] = {}
+        self._lock = Lock()
+        self._log_starts = LogStarts(paths, warn)
+        found = dict[tuple[str, int], list[str]]()
+        for part in self._parts(paths, warn):
+            place = _partition_of(part)
+            if place is None or place[1] > MAX_PARTITION:
+                warn(f"{part}: not served: " + ("no partition" if place is None else "no partition has such a number"))
+            elif not any(_is_same(part, other) for other in found.setdefault(place, [])):
+                found[place].append(part)
+        for (topic, number), parts in sorted(found.items()):
+            log = ServedLog(f"{topic}-{number}", _joined(topic, number, parts), self.segments, self._log_starts, tell)
+            if topic == OFFSETS_TOPIC:
+                self.offsets_logs.append(log)
+            if not globs or is_of_topics(parts[0], globs):
+                self.topics.setdefault(topic, ServedTopic(topic)).logs[number] = log
+        if not self.topics:
+            raise PathError(f"{', '.join(paths)}: no partition" + (" of a topic that --topic names" if globs else ""))
+
+    def _parts(self, paths: Sequence[str], warn: Callable[[str], None]) -> Iterator[str]:
+        paths = expanded(paths)
+        for path in paths:
+            for root in roots_of(path):
+                parts, moved = live_parts(root)
+                warn_of_unread(moved, paths, warn)
+                self.places.append(root)
+                yield from parts
+
+    @property
+    def partition_count(self) -> int:
+        return sum(len(topic.logs) for topic in self.topics.values())
+
+    def log(self, topic: str, number: int) -> ServedLog | None:
+        """Returns a partition; None if it is not there."""
+        found = self.topics.get(topic)
+        return None if found is None else found.logs.get(number)
+
+    def by_id(self, topic_id: str) -> ServedTopic | None:
+        """Returns the topic of an id. The ids of all topics are read when the first one is asked for."""
+        with self._lock:
+            if not self._by_id:
+                self._by_id = {topic.id: topic for topic in self.topics.values()}
+        return self._by_id.get(topic_id)
+
+    def close(self) -> None:
+        self.segments.close()
+
+
+def _partition_of(part: str) -> tuple[str, int] | None:
+    """Returns the topic and number of a partition directory, or of a segment in one."""
+    file = segment_file(Place(part) / "0.log" if Place(part).is_dir() else part)
+    return None if file.topic is None or file.partition is None else (file.topic, file.partition)
+
+
+def _is_same(part: str, other: str) -> bool:
+    """Whether two places are one."""
+    return part == other or (Place(part).tree is None and Place(other).tree is None and Place(part).is_same_file(other))
+
+
+def _joined(topic: str, number: int, parts: Iterable[str]) -> list[str]:
+    """Returns the places of a partition: one, segments of one directory, or remote storage with a local directory,
+    whose segments are the later ones. Raises PathError for other places."""
+    from kseg.node.remote_partitions import RemoteTree  # few logs are tiered
+
+    found = list(parts)
+    remote = [part for part in found if isinstance(Place(part).tree, RemoteTree)]
+    local = [part for part in found if part not in remote]
+    is_one_directory = not any(Place(part).is_dir() for part in local) and len({*map(os.path.dirname, local)}) == 1
+    if len(remote) > 1 or (len(local) > 1 and not is_one_directory):
+        raise PathError(f"{topic}-{number} is in two places: {found[0]} and {found[1]}")
+    if remote and local:
+        ids = {topic_id_at(remote[0]), topic_id_at(local[0])} - {None}
+        if len(ids) > 1:
+            raise PathError(f"{topic}-{number} is that of two topics: {found[0]} and {found[1]}")
+    return remote + local

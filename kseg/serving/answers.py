@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
-from kseg.errors import KsegError, PathError, text_of
+from kseg.errors import KsegError, text_of
 from kseg.formats.schema import ZERO_UUID
 from kseg.serving.catalog import Catalog, ServedTopic
 from kseg.serving.groups import EMPTY, STABLE, Commit, Group, Groups, Place, commits_in
@@ -169,7 +169,9 @@ class Answers:
         left = min(max(values["maxBytes"], 0), MAX_RESPONSE_BYTES)
         is_committed, takes_one = values["isolationLevel"] == 1, True
         for asked in values["topics"]:
-            topic = self.catalog.by_id(asked["topicId"]) if "topicId" in asked else self.catalog.topics.get(asked["topic"])
+            topic = (
+                self.catalog.by_id(asked["topicId"]) if "topicId" in asked else self.catalog.topics.get(asked["topic"])
+            )
             parts = []
             for each in asked["partitions"]:
                 number, offset = each["partition"], each["fetchOffset"]
@@ -292,8 +294,8 @@ class Answers:
         offsets = self.groups.offsets(group_id, known)
         if asked is None:
             by_topic: dict[str, list[int]] = {}
-            for topic, number in sorted(offsets):
-                by_topic.setdefault(topic, []).append(number)
+            for place in sorted(offsets):
+                by_topic.setdefault(place[0], []).append(place[1])
             asked = [
                 {"name": name, "partitionIndexes": numbers} if not by_id else
                 {"topicId": self.catalog.topics[name].id, "partitionIndexes": numbers}
@@ -426,7 +428,9 @@ class Answers:
         return {"errorCode": TRANSACTIONAL_ID_DENIED if is_transactional else CLUSTER_DENIED, "producerEpoch": -1}
 
     async def _CreateTopics(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return {"topics": [{"name": each["name"], "topicId": ZERO_UUID, **_REFUSED} for each in request.values["topics"]]}
+        return {
+            "topics": [{"name": each["name"], "topicId": ZERO_UUID, **_REFUSED} for each in request.values["topics"]]
+        }
 
     async def _DeleteTopics(self, request: Request, _peer: Peer) -> dict[str, Any]:
         named = [{"name": name, "topicId": ZERO_UUID} for name in request.values.get("topicNames", ())]

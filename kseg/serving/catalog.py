@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from threading import Lock
 
-from kseg.errors import KsegError, PathError
+from kseg.errors import PathError
 from kseg.formats.schema import ZERO_UUID, uuid_text
 from kseg.node.coordinators import topic_id_at
 from kseg.node.log_starts import LogStarts
 from kseg.node.node import is_reserved_id
 from kseg.node.paths import expanded
 from kseg.node.topics import is_of_topics
-from kseg.quantities import plural
 from kseg.segment.files import METADATA_TOPIC, METADATA_TOPIC_ID, OFFSETS_TOPIC, segment_file
 from kseg.segment.paths import live_parts, roots_of, warn_of_unread
 from kseg.serving.logs import Loss, SegmentBytes, ServedLog

@@ -260,7 +260,9 @@ class Group:
             _answer(waiting, {"errorCode": FENCED_INSTANCE, "memberId": old.id})
         if old.expiry is not None:
             old.expiry.cancel()
-        self.members = {new.id if each is old else each.id: new if each is old else each for each in self.members.values()}
+        self.members = {
+            new.id if each is old else each.id: new if each is old else each for each in self.members.values()
+        }
         new.assignment = old.assignment
         if self.leader == old.id:
             self.leader = new.id
@@ -384,7 +386,7 @@ class Groups:
         """Returns the offsets of a group: of those in the files the one of the topic that is there now wins."""
         found = {}
         for place, several in self.stored.get(group_id, {}).items():
-            own = topic_ids.get(place[0])
-            found[place] = max(several, key=lambda each: (each.topic_id is not None and each.topic_id == own, each.timestamp))
+            own = topic_ids.get(place[0], "")
+            found[place] = max(several, key=lambda each: (each.topic_id == own, each.timestamp))
         group = self.of(group_id)
         return found | (group.offsets if group is not None else {})

@@ -35,12 +35,9 @@ from kseg.kernel.layout.rows import (
     BATCH_LAST_OFFSET,
     BATCH_MAX_TIMESTAMP,
     BATCH_POSITION,
-    BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
     CRC_RIGHT,
-    FRAME_POSITION,
-    FRAME_WIDTH,
     be32,
     be64,
 )
@@ -49,7 +46,7 @@ from kseg.limits import MAX_OFFSET
 from kseg.node.log_starts import LogStarts
 from kseg.segment.files import SegmentFile
 from kseg.segment.isolation import Transactions
-from kseg.segment.items import Damage, Record
+from kseg.segment.items import Damage
 from kseg.segment.paths import segments_at
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.stores.extent import Extent
@@ -219,7 +216,9 @@ class ServedLog:
                 if offset < start:
                     return self._answer(OUT_OF_RANGE, is_committed)
                 if i < len(self._lasts) and offset < (self._stable if is_committed else MAX_OFFSET):
-                    ranges, end = self._ranges(i, offset, self._stable if is_committed else MAX_OFFSET, max_bytes, takes_one)
+                    ranges, end = self._ranges(
+                        i, offset, self._stable if is_committed else MAX_OFFSET, max_bytes, takes_one
+                    )
                     return self._answer(NONE, is_committed, ranges, offset, end)
                 if self.is_complete:
                     return self._answer(NONE if offset <= self._high_watermark else OUT_OF_RANGE, is_committed)
@@ -291,9 +290,7 @@ class ServedLog:
         self, error: int, is_committed: bool, ranges: Sequence[FileRange] = (), first: int = 0, end: int = 0
     ) -> FetchAnswer:
         aborted = self._transactions.aborted_between(first, end) if is_committed else None
-        return FetchAnswer(
-            error, self._high_watermark, self._stable, self.log_start, aborted, Records(ranges)
-        )
+        return FetchAnswer(error, self._high_watermark, self._stable, self.log_start, aborted, Records(ranges))
 
     # The scan. The lock is held.
 
@@ -353,7 +350,8 @@ class ServedLog:
             self.log_start = first
         if (stable := self._transactions.last_stable_offset) is not None:
             self._tell(
-                self, f"a transaction is open from offset {stable} on: consumers that read only committed records stop there"
+                self,
+                f"a transaction is open from offset {stable} on: consumers that read only committed records stop there",
             )
 
     def _add(self, file: SegmentFile, reader: SegmentReader, run: Run) -> None:
@@ -433,9 +431,7 @@ class ServedLog:
                 yield position, size, offsets_of(head.ljust(HEADER_BYTES, b"\0"))[1], head
                 position += size
 
-    def _ranges(
-        self, i: int, offset: int, stable: int, max_bytes: int, takes_one: bool
-    ) -> tuple[list[FileRange], int]:
+    def _ranges(self, i: int, offset: int, stable: int, max_bytes: int, takes_one: bool) -> tuple[list[FileRange], int]:
         """Returns the batches from an offset in range i on, below the last stable offset, and the offset after them."""
         found, left, end = list[FileRange](), max_bytes, offset
         before = self._lasts[i - 1] + 1 if i else self.log_start

@@ -7,7 +7,6 @@ from ipaddress import ip_address
 from socket import socket
 from typing import Any
 
-from kseg.errors import RequestError, errors_at
 from kseg.formats.json_values import name_value
 from kseg.node.node import Nodes
 from kseg.options import declaration

@@ -80,7 +80,7 @@ class Answers:
             found.append(
                 {
                     "errorCode": error, "name": topic.name if topic is not None else name,
-                    "topicId": topic.id if topic is not None else topic_id,
+                    "topicId": self.catalog.id_of(topic) if topic is not None else topic_id,
                     "isInternal": topic is not None and topic.is_internal,
                     "partitions": [] if topic is None else [_partition(n) for n in range(topic.partitions)],
                 }
@@ -298,7 +298,7 @@ class Answers:
                 by_topic.setdefault(place[0], []).append(place[1])
             asked = [
                 {"name": name, "partitionIndexes": numbers} if not by_id else
-                {"topicId": self.catalog.topics[name].id, "partitionIndexes": numbers}
+                {"topicId": self.catalog.id_of(self.catalog.topics[name]), "partitionIndexes": numbers}
                 for name, numbers in by_topic.items() if not by_id or name in self.catalog.topics
             ]  # fmt: skip
         found = []
@@ -320,7 +320,7 @@ class Answers:
     def _ids(self, places: Mapping[Place, object]) -> Steps[dict[str, str]]:
         yield
         names = {topic for topic, _ in places}
-        return {name: self.catalog.topics[name].id for name in names if name in self.catalog.topics}
+        return {name: self.catalog.id_of(self.catalog.topics[name]) for name in names if name in self.catalog.topics}
 
     async def _ListGroups(self, request: Request, _peer: Peer) -> dict[str, Any]:
         await self._read_stored()

@@ -6,7 +6,7 @@ from hashlib import sha256
 from threading import Lock
 
 from kseg.errors import PathError
-from kseg.formats.schema import ZERO_UUID, uuid_text
+from kseg.formats.schema import uuid_text
 from kseg.node.coordinators import topic_id_at
 from kseg.node.log_starts import LogStarts
 from kseg.node.node import is_reserved_id
@@ -24,12 +24,11 @@ Tell = Callable[[ServedLog, Loss | str], None]
 
 
 class ServedTopic:
-    """A topic with its partitions by number; of those that are missing, below the highest, None is known."""
+    """A topic with its partitions by number; some may be missing."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.logs: dict[int, ServedLog] = {}
-        self._id: str | None = None
 
     @property
     def partitions(self) -> int:
@@ -40,17 +39,10 @@ class ServedTopic:
     def is_internal(self) -> bool:
         return self.name.startswith("__")
 
-    @property
-    def id(self) -> str:
-        """The id in a partition.metadata, else one made from the name."""
-        if self._id is None:
-            places = [place for number in sorted(self.logs) for place in self.logs[number].places]
-            found = METADATA_TOPIC_ID if self.name == METADATA_TOPIC else None
-            for place in places if found is None else ():
-                if (found := topic_id_at(place)) is not None:
-                    break
-            self._id = made_id(self.name) if found in (None, ZERO_UUID) else found
-        return self._id or ZERO_UUID
+    def stored_id(self) -> str | None:
+        """Returns the id in the first partition.metadata that has one."""
+        places = (place for number in sorted(self.logs) for place in self.logs[number].places)
+        return next(filter(None, map(topic_id_at, places)), None)
 
 
 def made_id(name: str) -> str:
@@ -73,6 +65,7 @@ class Catalog:
         self.segments = SegmentBytes()
         self.places: list[str] = []
         """The log directories and partitions at the PATHs."""
+        self._ids: dict[str, str] = {}
         self._by_id: dict[str, ServedTopic] = {}
         self._lock = Lock()
         self._log_starts = LogStarts(paths, warn)
@@ -110,11 +103,23 @@ class Catalog:
         found = self.topics.get(topic)
         return None if found is None else found.logs.get(number)
 
-    def by_id(self, topic_id: str) -> ServedTopic | None:
-        """Returns the topic of an id. The ids of all topics are read when the first one is asked for."""
+    def id_of(self, topic: ServedTopic) -> str:
+        """Returns the id in a partition.metadata, else one made from the name: also for a copy, whose id is that of
+        another topic, as clients tell topics by their ids."""
         with self._lock:
-            if not self._by_id:
-                self._by_id = {topic.id: topic for topic in self.topics.values()}
+            if topic.name not in self._ids:
+                found = METADATA_TOPIC_ID if topic.name == METADATA_TOPIC else topic.stored_id()
+                is_reserved = found is not None and topic.name != METADATA_TOPIC and is_reserved_id(found)
+                if found is None or is_reserved or found in self._by_id:
+                    found = made_id(topic.name)
+                self._ids[topic.name], self._by_id[found] = found, topic
+            return self._ids[topic.name]
+
+    def by_id(self, topic_id: str) -> ServedTopic | None:
+        """Returns the topic of an id. One that no client was told yet may be that of an earlier run: all are read."""
+        if topic_id not in self._by_id and len(self._ids) < len(self.topics):
+            for topic in self.topics.values():
+                self.id_of(topic)
         return self._by_id.get(topic_id)
 
     def close(self) -> None:

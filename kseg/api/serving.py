@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Iterable
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Literal
 
 from kseg.api.archives import readable
 from kseg.api.arguments import Keys, Paths, checked, keys_of, paths_of, words_of
@@ -74,13 +74,15 @@ def serve(
     listen: str = "127.0.0.1:0",
     advertise: str | None = None,
     topics: str | Iterable[str] | None = None,
+    level: Literal["full", "deep"] = "full",
     private_keys: Keys | None = None,
 ) -> LogServer:
     """Lets Kafka's clients read logs, as ``kseg serve`` does: a read-only broker over log directories, partitions,
     archives, stores or remote storage, in a thread of this process.
 
     ``listen``: HOST:PORT; port 0 is any free one. ``advertise``: the address that clients are told, instead of the one
-    by which they come. ``topics``: globs. ``private_keys`` as in `kseg.open`. Damage is logged as a warning. Raises
+    by which they come. ``topics``: globs. ``level="deep"``: batches whose records cannot be read are left out, at which
+    clients stop. ``private_keys`` as in `kseg.open`. Damage is logged as a warning. Raises
     PathError if a path cannot be read, holds no partition, or the port is taken; RequestError for an invalid address.
 
     >>> server = kseg.serve("kafka-logs")
@@ -88,5 +90,5 @@ def serve(
     '127.0.0.1'
     >>> server.close()
     """
-    given: dict[str, Any] = {"listen": listen, "advertise": advertise, "topics": words_of(topics)}
+    given: dict[str, Any] = {"listen": listen, "advertise": advertise, "topics": words_of(topics), "level": level}
     return LogServer(filled(ServeOptions, given, paths=paths_of(path), private_keys=()), private_keys)

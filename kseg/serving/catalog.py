@@ -53,12 +53,14 @@ def made_id(name: str) -> str:
 
 class Catalog:
     """The partitions at PATHs, of topics that a glob names if there are any. ``warn`` gets sentences, ``tell`` what is
-    found out about a partition later.
+    found out about a partition later. ``is_deep``: see `ServedLog`.
 
     Raises PathError for a PATH that cannot be read, for none, and for the same partition in two places.
     """
 
-    def __init__(self, paths: Sequence[str], globs: Sequence[str], warn: Callable[[str], None], tell: Tell) -> None:
+    def __init__(
+        self, paths: Sequence[str], globs: Sequence[str], warn: Callable[[str], None], tell: Tell, is_deep: bool = False
+    ) -> None:
         self.topics: dict[str, ServedTopic] = {}
         self.offsets_logs: list[ServedLog] = []
         """The partitions of __consumer_offsets, also if no glob names it."""
@@ -77,7 +79,8 @@ class Catalog:
             elif not any(_is_same(part, other) for other in found.setdefault(place, [])):
                 found[place].append(part)
         for (topic, number), parts in sorted(found.items()):
-            log = ServedLog(f"{topic}-{number}", _joined(topic, number, parts), self.segments, self._log_starts, tell)
+            places = _joined(topic, number, parts)
+            log = ServedLog(f"{topic}-{number}", places, self.segments, self._log_starts, tell, is_deep)
             if topic == OFFSETS_TOPIC:
                 self.offsets_logs.append(log)
             if not globs or is_of_topics(parts[0], globs):

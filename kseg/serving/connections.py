@@ -9,8 +9,9 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, closing, suppress
+from itertools import islice
 from queue import SimpleQueue
 from time import monotonic
 from typing import Any
@@ -34,6 +35,8 @@ _THREADS = 8
 _TURN_SECONDS = 0.02
 _PIECE_BYTES = 1 << 20
 _WINDOW_BYTES = 128 << 10
+_PIECES = 4
+"""Parts of a response that are opened together."""
 _SPARE_DESCRIPTORS = 128
 _BACKLOG = 256
 _UNSUPPORTED_VERSION = 35
@@ -256,17 +259,23 @@ class Server:
             return
         pieces = self._pieces(parts)
         try:
-            while (piece := await self._threads.work(_one(pieces))) is not None:
-                if isinstance(piece, bytes):
-                    await self._send_bytes(client, piece)
-                else:
-                    await self._send_range(client, *piece)
+            is_last = False
+            while not is_last:
+                several, is_last = await self._threads.work(_some(pieces))
+                with ExitStack() as opened:
+                    for extent in (piece[0] for piece in several if isinstance(piece, tuple)):
+                        opened.callback(extent.close)
+                    for piece in several:
+                        if isinstance(piece, bytes):
+                            await self._send_bytes(client, piece)
+                        else:
+                            await self._send_range(client, *piece)
         except KsegError as error:  # of the file, not of the client
             self._tell(text_of(error))
             raise EOFError from error
 
     def _pieces(self, parts: Sequence[Any]) -> "Iterator[bytes | tuple[Extent, FileRange]]":
-        """Yields a response in pieces: small parts together, large ranges as open files, which the receiver closes."""
+        """Yields a response in pieces: small parts together, large ranges as open files, which the caller closes."""
         held = bytearray()
         for part in parts:
             if not isinstance(part, Records):
@@ -298,29 +307,29 @@ class Server:
         self.statistics.sent_bytes += len(data)
 
     async def _send_range(self, client: socket.socket, extent: Extent, each: FileRange) -> None:
-        with closing(extent):
-            file, position, end = _OpenFile(extent.descriptor), each.position, each.position + each.size
-            while position < end:
-                size = min(_PIECE_BYTES, end - position)
-                async with asyncio.timeout(STALLED_SECONDS):
-                    try:
-                        sent = await self._loop.sock_sendfile(
-                            client, file, extent.start + position, size, fallback=False  # type: ignore[arg-type]
-                        )  # fmt: skip
-                    except (asyncio.SendfileNotAvailableError, AttributeError):
-                        data = extent.pread(min(size, _WINDOW_BYTES), position)
-                        await self._loop.sock_sendall(client, data)
-                        sent = len(data)
-                if not sent:
-                    raise PathError(f"{each.path}: became shorter while it is served")
-                position += sent
-                self.statistics.sent_bytes += sent
+        file, position, end = _OpenFile(extent.descriptor), each.position, each.position + each.size
+        while position < end:
+            size = min(_PIECE_BYTES, end - position)
+            async with asyncio.timeout(STALLED_SECONDS):
+                try:
+                    sent = await self._loop.sock_sendfile(
+                        client, file, extent.start + position, size, fallback=False  # type: ignore[arg-type]
+                    )  # fmt: skip
+                except (asyncio.SendfileNotAvailableError, AttributeError):
+                    data = extent.pread(min(size, _WINDOW_BYTES), position)
+                    await self._loop.sock_sendall(client, data)
+                    sent = len(data)
+            if not sent:
+                raise PathError(f"{each.path}: became shorter while it is served")
+            position += sent
+            self.statistics.sent_bytes += sent
 
 
-def _one(pieces: "Iterator[Any]") -> Generator[None, None, Any]:
-    """Takes the next piece; None at the end."""
+def _some(pieces: "Iterator[Any]") -> Steps[tuple[list[Any], bool]]:
+    """Takes the next few pieces, and whether they are the last: most responses have no more."""
     yield
-    return next(pieces, None)
+    found = list(islice(pieces, _PIECES))
+    return found, len(found) < _PIECES
 
 
 def most_connections() -> int:

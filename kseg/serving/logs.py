@@ -38,15 +38,16 @@ from kseg.kernel.layout.rows import (
     BATCH_STATE,
     BATCH_WIDTH,
     CRC_RIGHT,
+    RECORDS_RIGHT,
     be32,
     be64,
 )
-from kseg.kernel.scan.frames import LONG_RUNS
+from kseg.kernel.scan.frames import LONG_RUNS, WALK_RECORDS
 from kseg.limits import MAX_OFFSET
 from kseg.node.log_starts import LogStarts
 from kseg.segment.files import SegmentFile
 from kseg.segment.isolation import Transactions
-from kseg.segment.items import Damage
+from kseg.segment.items import Damage, Problem
 from kseg.segment.paths import segments_at
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.stores.extent import Extent
@@ -179,7 +180,8 @@ class ServedLog:
     """One partition. ``places``: the directories or files that hold its segments; of the same offsets, those of the
     first are served.
 
-    ``tell`` gets the losses and sentences about the partition. ``end``: the offset after the last batch found so far;
+    ``tell`` gets the losses and sentences about the partition. ``is_deep``: batches whose records cannot be read are
+    left out, at which clients would stop. ``end``: the offset after the last batch found so far;
     ``is_complete``: whether all is scanned.
     """
 
@@ -190,8 +192,9 @@ class ServedLog:
         segments: SegmentBytes,
         log_starts: LogStarts,
         tell: Callable[["ServedLog", Loss | str], None],
+        is_deep: bool = False,
     ) -> None:
-        self.name, self.places = name, list(places)
+        self.name, self.places, self._is_deep = name, list(places), is_deep
         self.log_start = self.end = 0
         self.is_complete = False
         self.losses = 0
@@ -337,7 +340,8 @@ class ServedLog:
     def _reader(self, file: SegmentFile) -> SegmentReader:
         extent = self._bytes.open(file.path)
         try:
-            return open_segment(file, _scratch(), source=Source(extent, file.path), scan_options=LONG_RUNS)
+            options = LONG_RUNS | (WALK_RECORDS if self._is_deep else 0)
+            return open_segment(file, _scratch(), source=Source(extent, file.path), scan_options=options)
         except BaseException:
             extent.close()
             raise
@@ -359,8 +363,9 @@ class ServedLog:
         rows = reader.headers(run)
         firsts = rows[BATCH_FIRST_OFFSET::BATCH_WIDTH].tolist()
         lasts = rows[BATCH_LAST_OFFSET::BATCH_WIDTH].tolist()
+        needed = CRC_RIGHT | (RECORDS_RIGHT if self._is_deep else 0)
         states = rows[BATCH_STATE::BATCH_WIDTH].tolist()
-        are_right = all(state & CRC_RIGHT for state in set(states))
+        are_right = all(state & needed == needed for state in set(states))
         is_rising = firsts[0] >= self.end and all(map(operator.gt, firsts[1:], lasts))
         if are_right and is_rising and all(map(operator.ge, lasts, firsts)):
             self._take(reader, run, rows)
@@ -368,17 +373,25 @@ class ServedLog:
             return
         begin = 0
         for i, (first, last, state) in enumerate(zip(firsts, lasts, states, strict=True)):
+            problem = self._problem(reader, run, i, state)
             # A compressed message of old formats does not store its first offset: it is given as -1.
-            is_behind = last >= self.end and (first >= self.end or first == -1)
-            if state & CRC_RIGHT and is_behind:
+            if problem is None and (last < self.end or -1 < first < self.end):
+                problem = Problem("offset-out-of-order", f"a batch below offset {self.end}")
+            if problem is None:
                 self.end = last + 1
                 continue
-            code = "offset-out-of-order" if state & CRC_RIGHT else "crc-mismatch"
-            message = f"a batch below offset {self.end}" if state & CRC_RIGHT else "a batch with a wrong checksum"
-            self._lose(Loss(file.path, rows[i * BATCH_WIDTH + BATCH_POSITION], code, message))
+            self._lose(Loss(file.path, rows[i * BATCH_WIDTH + BATCH_POSITION], problem.code, problem.message))
             self._take(reader, run.part(begin, i), rows[begin * BATCH_WIDTH : i * BATCH_WIDTH])
             begin = i + 1
         self._take(reader, run.part(begin, run.count), rows[begin * BATCH_WIDTH :])
+
+    def _problem(self, reader: SegmentReader, run: Run, i: int, state: int) -> Problem | None:
+        """Returns what is wrong with a frame of a run."""
+        if not state & CRC_RIGHT:
+            return Problem("crc-mismatch", "a batch with a wrong checksum")
+        if not self._is_deep or state & RECORDS_RIGHT:
+            return None
+        return next(iter(reader.batch(run, i).check()), None)
 
     def _take(self, reader: SegmentReader, run: Run, rows: memoryview) -> None:
         """Adds adjacent batches that are served, by their headers."""

@@ -10,7 +10,7 @@ from typing import Any
 from kseg.formats.json_values import name_value
 from kseg.node.node import Nodes
 from kseg.options import declaration
-from kseg.options.declaration import RESOURCES, Value, option
+from kseg.options.declaration import RESOURCES, RULES, Value, option
 from kseg.serving.catalog import Catalog
 from kseg.serving.connections import Server, address_of, listen, shown_address
 from kseg.serving.logs import Loss, ServedLog
@@ -36,6 +36,10 @@ class ServeOptions:
         "--advertise", RESOURCES, "Tell clients this address; default: the one by which they come.", _ADDRESS
     )
     topics: Sequence[str] = declaration.topics()
+    is_deep: bool = option(
+        "--level", RULES, "deep: leave out batches whose records cannot be read, at which clients stop.",
+        ("full", "deep"), shown="full", shows_default=True, is_switch=True,
+    )  # fmt: skip
     private_keys: tuple[str, ...] = declaration.private_keys()
 
 
@@ -46,7 +50,7 @@ class Service:
         self._report = report
         self._damaged = set[str]()
         notice = partial(self._notice, None)
-        self.catalog = Catalog(options.paths, options.topics, notice, self._tell)
+        self.catalog = Catalog(options.paths, options.topics, notice, self._tell, options.is_deep)
         self._listening: socket = listen(*options.listen)
         self.host, self.port = self._listening.getsockname()[:2]
         ids = (node.cluster_id for node in Nodes(self.catalog.places).given)

@@ -65,6 +65,7 @@ T = TypeVar("T")
 Steps = Generator[None, None, T]
 """What may take long, and is done step by step."""
 
+OUT_OF_ORDER = "offset-out-of-order"
 NONE, OUT_OF_RANGE, STORAGE_ERROR, UNSUPPORTED_COMPRESSION = 0, 1, 56, 76
 """Kafka's error codes."""
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
@@ -355,7 +356,7 @@ class ServedLog:
         if (stable := self._transactions.last_stable_offset) is not None:
             self._tell(
                 self,
-                f"a transaction is open from offset {stable} on: consumers that read only committed records stop there",
+                f"a transaction is open from offset {stable} on: read_committed consumers stop there",
             )
 
     def _add(self, file: SegmentFile, reader: SegmentReader, run: Run) -> None:
@@ -376,11 +377,12 @@ class ServedLog:
             problem = self._problem(reader, run, i, state)
             # A compressed message of old formats does not store its first offset: it is given as -1.
             if problem is None and (last < self.end or -1 < first < self.end):
-                problem = Problem("offset-out-of-order", f"a batch below offset {self.end}")
+                problem = Problem(OUT_OF_ORDER, f"a batch below offset {self.end}")
             if problem is None:
                 self.end = last + 1
                 continue
-            self._lose(Loss(file.path, rows[i * BATCH_WIDTH + BATCH_POSITION], problem.code, problem.message))
+            if problem.code != OUT_OF_ORDER or len(self.places) == 1:  # a copy of it is in remote storage
+                self._lose(Loss(file.path, rows[i * BATCH_WIDTH + BATCH_POSITION], problem.code, problem.message))
             self._take(reader, run.part(begin, i), rows[begin * BATCH_WIDTH : i * BATCH_WIDTH])
             begin = i + 1
         self._take(reader, run.part(begin, run.count), rows[begin * BATCH_WIDTH :])

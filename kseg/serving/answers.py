@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from kseg.errors import KsegError, text_of
 from kseg.formats.schema import ZERO_UUID
+from kseg.node.coordinators import Partition
 from kseg.serving.catalog import Catalog, ServedTopic
-from kseg.serving.groups import EMPTY, STABLE, Commit, Group, Groups, Place, commits_in
+from kseg.serving.groups import EMPTY, STABLE, Commit, Group, GroupCoordinator, commits_in
 from kseg.serving.logs import NONE, OUT_OF_RANGE, STORAGE_ERROR, UNSUPPORTED_COMPRESSION, FetchAnswer, Records, Steps
 from kseg.serving.protocol import Request, served_versions
 
@@ -44,7 +45,7 @@ class Answers:
     """Answers requests from a catalog. ``tell`` gets errors of files."""
 
     def __init__(self, catalog: Catalog, cluster_id: str, work: Work, tell: Callable[[str], None]) -> None:
-        self.catalog, self.cluster_id, self.groups = catalog, cluster_id, Groups()
+        self.catalog, self.cluster_id, self.groups = catalog, cluster_id, GroupCoordinator()
         self._work, self._tell = work, tell
         self._stored: asyncio.Task[None] | None = None
         self._told = set[str]()
@@ -244,7 +245,7 @@ class Answers:
         await asyncio.shield(self._stored)
 
     async def _OffsetCommit(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        commits, unknown = dict[Place, Commit](), set[Place]()
+        commits, unknown = dict[Partition, Commit](), set[Partition]()
         topics = []
         for topic in request.values["topics"]:
             name, given = await self._name_of(topic)
@@ -317,7 +318,7 @@ class Answers:
             found.append({**given, "partitions": parts})
         return found
 
-    def _ids(self, places: Mapping[Place, object]) -> Steps[dict[str, str]]:
+    def _ids(self, places: Mapping[Partition, object]) -> Steps[dict[str, str]]:
         yield
         names = {topic for topic, _ in places}
         return {name: self.catalog.id_of(self.catalog.topics[name]) for name in names if name in self.catalog.topics}

@@ -14,13 +14,13 @@ from kseg.node.paths import expanded
 from kseg.node.topics import is_of_topics
 from kseg.segment.files import METADATA_TOPIC, METADATA_TOPIC_ID, OFFSETS_TOPIC, segment_file
 from kseg.segment.paths import live_parts, roots_of, warn_of_unread
-from kseg.serving.logs import Loss, SegmentBytes, ServedLog
+from kseg.serving.logs import LeftOut, SegmentBytes, ServedLog
 from kseg.stores.place import Place
 
 MAX_PARTITION = 99_999
 """The highest number of a partition: clients are told of all below it."""
 
-Tell = Callable[[ServedLog, Loss | str], None]
+Tell = Callable[[ServedLog, LeftOut | str], None]
 
 
 class ServedTopic:

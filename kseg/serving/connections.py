@@ -43,8 +43,8 @@ _UNSUPPORTED_VERSION = 35
 _SIZE = struct.Struct(">i")
 
 
-class Threads:
-    """Threads that run steps, each for a short turn, so that none waits for a long one."""
+class StepThreads:
+    """StepThreads that run steps, each for a short turn, so that none waits for a long one."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -158,7 +158,7 @@ class Server:
     async def serve(self, started: Callable[[], None]) -> None:
         """Accepts connections until `stop`; calls ``started`` when it does."""
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
-        self._of_requests, self._of_responses, self._threads = Budget(), Budget(), Threads(self._loop)
+        self._of_requests, self._of_responses, self._threads = Budget(), Budget(), StepThreads(self._loop)
         self._answers = Answers(self._catalog, self._cluster_id, self._threads.work, self._tell)
         accepting = asyncio.create_task(self._accept())
         self._loop.call_soon(started)

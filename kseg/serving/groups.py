@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kseg.errors import KsegError
 from kseg.formats.suffixes import LOG
-from kseg.node.coordinators import CommittedOffsets
+from kseg.node.coordinators import CommittedOffsets, Partition
 from kseg.segment.paths import segments_at
 from kseg.segment.reader import open_segment
 from kseg.serving.logs import ServedLog, Steps
@@ -35,9 +35,6 @@ MAX_METADATA_BYTES = 4096
 _ENTRY_BYTES = 500
 """What a member or an offset takes in memory, at most, besides its texts."""
 
-Place = tuple[str, int]
-"""Topic and partition."""
-
 
 class Commit(NamedTuple):
     """A committed offset; ``topic_id`` None if it is not known."""
@@ -49,10 +46,10 @@ class Commit(NamedTuple):
     timestamp: int = -1
 
 
-def commits_in(logs: Sequence[ServedLog]) -> Steps[dict[str, dict[Place, list[Commit]]]]:
+def commits_in(logs: Sequence[ServedLog]) -> Steps[dict[str, dict[Partition, list[Commit]]]]:
     """Reads the committed offsets of each group in partitions of __consumer_offsets: several for a topic whose name was
     used again. A segment that cannot be read is left out."""
-    found: dict[str, dict[Place, list[Commit]]] = {}
+    found: dict[str, dict[Partition, list[Commit]]] = {}
     for log in logs:
         replay = CommittedOffsets()
         for file in (file for place in log.places for file in segments_at(place) if file.kind == LOG):
@@ -76,7 +73,7 @@ def commits_in(logs: Sequence[ServedLog]) -> Steps[dict[str, dict[Place, list[Co
 
 
 @dataclass(eq=False)
-class Member:
+class GroupMember:
     """A member; bytes are in base64. ``joining`` and ``syncing`` are answered when the group has come so far."""
 
     id: str
@@ -102,15 +99,15 @@ class Group:
     def __init__(self, group_id: str) -> None:
         self.id, self.state, self.generation = group_id, EMPTY, 0
         self.protocol_type, self.protocol, self.leader = "", "", ""
-        self.members: dict[str, Member] = {}
-        self.offsets: dict[Place, Commit] = {}
+        self.members: dict[str, GroupMember] = {}
+        self.offsets: dict[Partition, Commit] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def size(self) -> int:
         return _ENTRY_BYTES + sum(each.size + len(each.assignment) for each in self.members.values())
 
-    def takes(self, values: dict[str, Any], member: Member | None) -> bool:
+    def takes(self, values: dict[str, Any], member: GroupMember | None) -> bool:
         """Whether a member that asks for these protocols has one in common with all others."""
         others = [each for each in self.members.values() if each is not member]
         names = [each["name"] for each in values["protocols"]]
@@ -122,7 +119,7 @@ class Group:
             all(name in each.protocols for each in others) for name in names
         )
 
-    async def join(self, member: Member, values: dict[str, Any]) -> dict[str, Any]:
+    async def join(self, member: GroupMember, values: dict[str, Any]) -> dict[str, Any]:
         """Answers when all members have joined. ``member``: a new one, or one that joins again."""
         protocols = {each["name"]: each["metadata"] for each in values["protocols"]}
         is_known = member.id in self.members
@@ -186,7 +183,7 @@ class Group:
             each.joining = None
             self.heard(each)
 
-    def _joined(self, member: Member) -> dict[str, Any]:
+    def _joined(self, member: GroupMember) -> dict[str, Any]:
         is_leader = member.id == self.leader
         return {
             "errorCode": NONE, "generationId": self.generation, "protocolType": self.protocol_type,
@@ -197,7 +194,7 @@ class Group:
             ],
         }  # fmt: skip
 
-    async def sync(self, member: Member, values: dict[str, Any]) -> dict[str, Any]:
+    async def sync(self, member: GroupMember, values: dict[str, Any]) -> dict[str, Any]:
         """Answers with the member's assignment, when the leader has made it."""
         if self.state == PREPARING:
             return {"errorCode": REBALANCE_IN_PROGRESS}
@@ -213,7 +210,7 @@ class Group:
             return await member.syncing
         return self._assigned(member)
 
-    def _assigned(self, member: Member) -> dict[str, Any]:
+    def _assigned(self, member: GroupMember) -> dict[str, Any]:
         return {
             "errorCode": NONE, "protocolType": self.protocol_type, "protocolName": self.protocol,
             "assignment": member.assignment,
@@ -221,23 +218,23 @@ class Group:
 
     def error_of(self, values: dict[str, Any]) -> int:
         """Returns what is wrong with the member and generation that a request names."""
-        member = self.members.get(values["memberId"])
+        member, instance = self.members.get(values["memberId"]), values.get("groupInstanceId")
+        owner = next((each for each in self.members.values() if instance and each.instance_id == instance), member)
+        if owner is not member:
+            return FENCED_INSTANCE
         if member is None:
             return UNKNOWN_MEMBER
-        instance = values.get("groupInstanceId")
-        if instance is not None and instance != member.instance_id:
-            return FENCED_INSTANCE
         given = values.get("generationId", values.get("generationIdOrMemberEpoch"))
         return NONE if given == self.generation else ILLEGAL_GENERATION
 
-    def heard(self, member: Member) -> None:
+    def heard(self, member: GroupMember) -> None:
         """Starts the member's session timeout anew."""
         if member.expiry is not None:
             member.expiry.cancel()
         loop = asyncio.get_running_loop()
         member.expiry = loop.call_later(member.session_ms / 1000, self.leave, member)
 
-    def leave(self, member: Member) -> None:
+    def leave(self, member: GroupMember) -> None:
         """Takes a member out; the others join again."""
         if self.members.get(member.id) is member and member.joining is None:
             self._drop(member)
@@ -247,14 +244,14 @@ class Group:
                 self.state, self.protocol, self.leader = EMPTY, "", ""
                 self.generation += 1
 
-    def _drop(self, member: Member) -> None:
+    def _drop(self, member: GroupMember) -> None:
         del self.members[member.id]
         for waiting in (member.joining, member.syncing):
             _answer(waiting, {"errorCode": UNKNOWN_MEMBER, "memberId": member.id})
         if member.expiry is not None:
             member.expiry.cancel()
 
-    def replace(self, old: Member, new: Member) -> None:
+    def replace(self, old: GroupMember, new: GroupMember) -> None:
         """Lets a static member take the place of the one with the same instance id, which is fenced."""
         for waiting in (old.joining, old.syncing):
             _answer(waiting, {"errorCode": FENCED_INSTANCE, "memberId": old.id})
@@ -273,12 +270,12 @@ def _answer(waiting: "asyncio.Future[dict[str, Any]] | None", values: dict[str, 
         waiting.set_result(values)
 
 
-class Groups:
+class GroupCoordinator:
     """All groups. ``stored``: the offsets that real groups have committed, once they are read."""
 
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
-        self.stored: dict[str, dict[Place, list[Commit]]] = {}
+        self.stored: dict[str, dict[Partition, list[Commit]]] = {}
         self._commit_bytes = 0
 
     def of(self, group_id: str) -> Group | None:
@@ -310,7 +307,7 @@ class Groups:
         if not group.takes(values, member or old):
             return {**refusal, "errorCode": INCONSISTENT_PROTOCOL}
         if member is None:
-            member = Member(f"{(instance_id or client_id)[:200]}-{uuid.uuid4()}", instance_id, client_id, host)
+            member = GroupMember(f"{(instance_id or client_id)[:200]}-{uuid.uuid4()}", instance_id, client_id, host)
             member.protocols = {each["name"]: each["metadata"] for each in values["protocols"]}
             if self._is_full(2 * member.size):
                 return {**refusal, "errorCode": GROUP_IS_FULL}
@@ -359,7 +356,7 @@ class Groups:
             self._groups.pop(group.id, None)
         return {"errorCode": found[0]["errorCode"] if "memberId" in values else NONE, "members": found}
 
-    def commit(self, values: dict[str, Any], commits: dict[Place, Commit]) -> dict[Place, int]:
+    def commit(self, values: dict[str, Any], commits: dict[Partition, Commit]) -> dict[Partition, int]:
         """Takes offsets. Returns the error code of each."""
         group = self.of(values["groupId"])
         is_simple = values["generationIdOrMemberEpoch"] < 0 and (group is None or not group.members)
@@ -382,7 +379,7 @@ class Groups:
             group.offsets[place] = commit
         return found
 
-    def offsets(self, group_id: str, topic_ids: dict[str, str]) -> dict[Place, Commit]:
+    def offsets(self, group_id: str, topic_ids: dict[str, str]) -> dict[Partition, Commit]:
         """Returns the offsets of a group: of those in the files the one of the topic that is there now wins."""
         found = {}
         for place, several in self.stored.get(group_id, {}).items():

@@ -168,7 +168,7 @@ def _scratch() -> Scratch:
     return found
 
 
-class Loss(NamedTuple):
+class LeftOut(NamedTuple):
     """Bytes of a segment that are not served: a gap in the offsets."""
 
     path: str
@@ -192,7 +192,7 @@ class ServedLog:
         places: Sequence[str],
         segments: SegmentBytes,
         log_starts: LogStarts,
-        tell: Callable[["ServedLog", Loss | str], None],
+        tell: Callable[["ServedLog", LeftOut | str], None],
         is_deep: bool = False,
     ) -> None:
         self.name, self.places, self._is_deep = name, list(places), is_deep
@@ -315,7 +315,7 @@ class ServedLog:
         try:
             is_at_end = self._scan_part(file)
         except (KsegError, OSError) as error:
-            self._lose(Loss(file.path, self._position, "unreadable", text_of(error)))
+            self._lose(LeftOut(file.path, self._position, "unreadable", text_of(error)))
             is_at_end = True
         if is_at_end:
             self._next_file, self._position, self._batch_before = self._next_file + 1, 0, -1
@@ -329,7 +329,7 @@ class ServedLog:
                 reader.begin_at(start, self._batch_before)
             for item in reader.runs():
                 if isinstance(item, Damage):
-                    self._lose(Loss(file.path, item.position, item.code, item.message))
+                    self._lose(LeftOut(file.path, item.position, item.code, item.message))
                 else:
                     self._add(file, reader, item)
                     self._batch_before = item.position_before(item.count)
@@ -382,7 +382,7 @@ class ServedLog:
                 self.end = last + 1
                 continue
             if problem.code != OUT_OF_ORDER or len(self.places) == 1:  # a copy of it is in remote storage
-                self._lose(Loss(file.path, rows[i * BATCH_WIDTH + BATCH_POSITION], problem.code, problem.message))
+                self._lose(LeftOut(file.path, rows[i * BATCH_WIDTH + BATCH_POSITION], problem.code, problem.message))
             self._take(reader, run.part(begin, i), rows[begin * BATCH_WIDTH : i * BATCH_WIDTH])
             begin = i + 1
         self._take(reader, run.part(begin, run.count), rows[begin * BATCH_WIDTH :])
@@ -423,7 +423,7 @@ class ServedLog:
         ):  # fmt: skip
             column.append(value)
 
-    def _lose(self, loss: Loss) -> None:
+    def _lose(self, loss: LeftOut) -> None:
         self.losses += 1
         self._tell(self, loss)
 

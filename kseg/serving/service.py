@@ -13,7 +13,7 @@ from kseg.options import declaration
 from kseg.options.declaration import RESOURCES, RULES, Value, option
 from kseg.serving.catalog import Catalog
 from kseg.serving.connections import Server, address_of, listen, shown_address
-from kseg.serving.logs import Loss, ServedLog
+from kseg.serving.logs import LeftOut, ServedLog
 
 _ADDRESS = Value("HOST:PORT", address_of)
 _CLUSTER_ID = "kseg-serve"
@@ -91,7 +91,7 @@ class Service:
     def _notice(self, partition: str | None, message: str) -> None:
         self._report({"type": "notice", "partition": name_value(partition), "message": message})
 
-    def _tell(self, log: ServedLog, found: Loss | str) -> None:
+    def _tell(self, log: ServedLog, found: LeftOut | str) -> None:
         """Reports the first damage of a partition, and sentences about it."""
         if isinstance(found, str):
             self._notice(log.name, found)

@@ -187,9 +187,9 @@ def test_remote_segments_are_joined_with_local_ones(variant: str, tmp_path: Path
         catalog = Catalog(places, ("t-[drt]*",), told.append, lambda _log, what: told.append(what))
         log = catalog.log(truth.name.split(".")[0][:-2], 0)
         assert log is not None
-        (tmp_path / "all.log").write_bytes(
-            b"".join(_served_bytes(catalog, found.records) for _, found in _fetches(log))
-        )
+        result(log.complete())
+        found = fetch(log, log.log_start, 1 << 30)
+        (tmp_path / "all.log").write_bytes(_served_bytes(catalog, found.records))
         catalog.close()
     got = [
         record.offset
@@ -200,12 +200,6 @@ def test_remote_segments_are_joined_with_local_ones(variant: str, tmp_path: Path
     ]
     assert got == wanted
     assert told == []
-
-
-def _fetches(log: ServedLog) -> Iterator[tuple[int, FetchAnswer]]:
-    """All that a log has, in one fetch for each scan."""
-    result(log.complete())
-    yield log.log_start, fetch(log, log.log_start, 1 << 30)
 
 
 def _served_bytes(catalog: Catalog, records: Records) -> bytes:

@@ -24,6 +24,7 @@ GROUP_NOT_FOUND, UNKNOWN_SESSION, UNKNOWN_TOPIC_ID, SERVER_ERROR = 69, 70, 100, 
 NODE = 0
 MAX_RESPONSE_BYTES = 64 << 20
 MAX_WAIT_MS = 60_000
+WAIT = "waitSeconds"
 _NO_ID = -1
 _GROUP_KEY, _SHARE_KEY = 0, 2
 """Types of keys in FindCoordinator; 1 is that of transactions."""
@@ -51,7 +52,8 @@ class Answers:
         self._told = set[str]()
 
     async def of(self, request: Request, peer: Peer) -> dict[str, Any] | None:
-        """Returns the fields of the response; None if the connection is to be closed without one."""
+        """Returns the fields of the response, and of one that is to be held back the seconds as WAIT; None if the
+        connection is to be closed without one."""
         handler = getattr(self, f"_{request.api.name}")
         found: dict[str, Any] | None = await handler(request, peer)
         return found
@@ -160,10 +162,11 @@ class Answers:
         if replica >= 0:
             return {"errorCode": CLUSTER_DENIED, "responses": []}
         topics: list[dict[str, Any]] = await self._work(self._fetched(request))
+        seconds = 0.0
         parts = [each for topic in topics for each in topic["partitions"]]
         if not any(each["errorCode"] or each["records"] for each in parts) and values["minBytes"] > 0:
-            await asyncio.sleep(min(max(values["maxWaitMs"], 0), MAX_WAIT_MS) / 1000)  # nothing is ever appended
-        return {"errorCode": NONE, "sessionId": 0, "responses": topics}
+            seconds = min(max(values["maxWaitMs"], 0), MAX_WAIT_MS) / 1000  # nothing is ever appended
+        return {"errorCode": NONE, "sessionId": 0, "responses": topics, WAIT: seconds}
 
     def _fetched(self, request: Request) -> Steps[list[dict[str, Any]]]:
         values, topics = request.values, []

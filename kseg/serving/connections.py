@@ -18,7 +18,7 @@ from typing import Any
 
 from kseg.errors import KsegError, PathError, text_of
 from kseg.formats.schema import MessageError
-from kseg.serving.answers import Answers, Peer
+from kseg.serving.answers import WAIT, Answers, Peer
 from kseg.serving.catalog import Catalog
 from kseg.serving.logs import FileRange, Records, SegmentBytes, Steps
 from kseg.serving.protocol import Request, UnknownVersionError, read_request, response_parts, unknown_version_answer
@@ -35,6 +35,8 @@ _THREADS = 8
 _TURN_SECONDS = 0.02
 _PIECE_BYTES = 1 << 20
 _WINDOW_BYTES = 128 << 10
+_PART_BYTES = 600
+"""What the records of a partition take in a response that waits to be sent, besides their bytes, which stay on disk."""
 _PIECES = 4
 """Parts of a response that are opened together."""
 _SPARE_DESCRIPTORS = 128
@@ -199,7 +201,7 @@ class Server:
                     self.statistics.requests += 1
             except (OSError, MessageError, EOFError):  # what it sends, or that it goes, is its own affair
                 return
-            except (KsegError, ValueError, LookupError, TypeError) as error:
+            except Exception as error:  # noqa: BLE001 - it ends this connection, and no other
                 self._tell(f"a request was not answered: {type(error).__name__}: {error}")
 
     def _peer(self, client: socket.socket) -> Peer:
@@ -223,9 +225,13 @@ class Server:
                 return True
             del data
             values = await self._answers.of(request, peer)
-        if values is None:
-            return False
-        await self._send(client, response_parts(request, values))
+            if values is None:
+                return False
+            seconds, parts = values.pop(WAIT, 0), response_parts(request, values)
+            del request, values  # they are larger than the response, which may wait long
+        await asyncio.sleep(seconds)
+        async with self._of_responses.of(sum(len(part) + _PART_BYTES for part in parts if isinstance(part, bytes))):
+            await self._send(client, parts)
         return True
 
     async def _read(self, data: bytes) -> Request:
@@ -254,8 +260,7 @@ class Server:
     async def _send(self, client: socket.socket, parts: Sequence[Any]) -> None:
         """Sends bytes, and ranges of files as they lie there. Raises OSError, TimeoutError, EOFError."""
         if len(parts) == 1:
-            async with self._of_responses.of(len(parts[0])):
-                await self._send_bytes(client, parts[0])
+            await self._send_bytes(client, parts[0])
             return
         pieces = self._pieces(parts)
         try:

@@ -289,6 +289,9 @@ class GroupCoordinator:
             yield group_id, (group.protocol_type if group else "") or "consumer", group.state if group else EMPTY
 
     def _is_full(self, more: int) -> bool:
+        if self._commit_bytes + sum(group.size for group in self._groups.values()) + more <= MAX_STATE_BYTES:
+            return False
+        self._groups = {each.id: each for each in self._groups.values() if each.members or each.offsets}
         return self._commit_bytes + sum(group.size for group in self._groups.values()) + more > MAX_STATE_BYTES
 
     async def join(self, values: dict[str, Any], client_id: str, host: str) -> dict[str, Any]:

@@ -195,7 +195,10 @@ class ServedLog:
         tell: Callable[["ServedLog", LeftOut | str], None],
         is_deep: bool = False,
     ) -> None:
-        self.name, self.places, self._is_deep = name, list(places), is_deep
+        # Without the listings that they share: these are not for several threads.
+        found = map(Place, places)
+        self.places = [Place(str(each), each.tree, each.inner, each.is_named) for each in found]
+        self.name, self._is_deep = name, is_deep
         self.log_start = self.end = 0
         self.is_complete = False
         self.losses = 0

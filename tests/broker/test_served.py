@@ -58,7 +58,8 @@ def test_a_java_group_goes_on_where_it_had_stopped(client: Client, kseg_server: 
     ("tool", "arguments", "told"),
     [
         ("GetOffsetShell", ["--topic", "orders"], "orders:0:21\norders:1:15\n"),
-        ("consumer.ConsoleConsumer", ["--topic", "orders", "--from-beginning", "--timeout-ms", "9000"], "Processed a total of 26 messages"),
+        ("consumer.ConsoleConsumer", ["--topic", "orders", "--from-beginning", "--timeout-ms", "9000"],
+         "Processed a total of 33 messages"),
         ("consumer.group.ConsumerGroupCommand", ["--describe", "--group", "billing"], " 10              21 "),
         ("LogDirsCommand", ["--describe"], '"partition":"orders-1"'),
         ("TopicCommand", ["--describe", "--topic", "orders"], "PartitionCount: 2"),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from kseg.api.log import Batch, Damage, Log, Record, open
     from kseg.api.scan import Scan, scan
+    from kseg.api.serving import LogServer, serve
     from kseg.api.verdict import Summary, Verdict, verify
     from kseg.api.views import cluster, groups, stats, transactions
     from kseg.api.writer import LogDirectoryWriter, Writer, log_writer, writer
@@ -55,6 +56,7 @@ __all__ = [
     "KsegError",
     "Log",
     "LogDirectoryWriter",
+    "LogServer",
     "Lost",
     "PathError",
     "Plan",
@@ -85,6 +87,7 @@ __all__ = [
     "restore",
     "retain",
     "scan",
+    "serve",
     "stats",
     "transactions",
     "undo",
@@ -99,6 +102,7 @@ _MODULES = {
     ),
     "kseg.api.log": ("Batch", "Damage", "Log", "Record", "open"),
     "kseg.api.scan": ("Scan", "scan"),
+    "kseg.api.serving": ("LogServer", "serve"),
     "kseg.api.verdict": ("Summary", "Verdict", "verify"),
     "kseg.api.views": ("cluster", "groups", "stats", "transactions"),
     "kseg.api.writer": ("LogDirectoryWriter", "Writer", "log_writer", "writer"),

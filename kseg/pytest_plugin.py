@@ -1,9 +1,11 @@
 """Fixtures of pytest for those who test producers, brokers or backups. They do nothing unless a test asks for them.
 
 ``kseg_log``: a temporary log directory that a test fills. ``assert_clean``: fails where `kseg.verify` finds something.
+``kseg_server``: serves logs to the clients of Kafka that a test uses.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from kseg.api.arguments import Level, Paths
+    from kseg.api.serving import LogServer
     from kseg.api.verdict import Verdict
     from kseg.api.writer import Writer
 
@@ -71,3 +74,14 @@ def assert_clean() -> "Callable[..., Verdict]":
         return verdict
 
     return check
+
+
+@pytest.fixture
+def kseg_server() -> "Iterator[Callable[..., LogServer]]":
+    """``kseg_server(path, **options)``: a read-only broker for clients in the test, as `kseg.serve` starts it, on a
+    free port; ``.bootstrap`` is its address. It ends with the test.
+    """
+    import kseg
+
+    with ExitStack() as servers:
+        yield lambda path, **options: servers.enter_context(kseg.serve(path, **options))

@@ -16,7 +16,7 @@ LAYERS = (
     ("cli",),
     ("spark",),
     ("api",),
-    ("dump", "report", "symptoms", "carving"),
+    ("dump", "report", "symptoms", "carving", "serving"),
     ("views",),
     ("output",),
     ("verification", "recovery", "erasure", "cleaner", "retention", "conversion", "export"),

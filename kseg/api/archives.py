@@ -28,17 +28,21 @@ _REMOTE = "remote:"
 
 @contextmanager
 def readable(
-    paths: Sequence[str], keys: PrivateKeys | None = None, omits_batches: bool = False
+    paths: Sequence[str],
+    keys: PrivateKeys | None = None,
+    omits_batches: bool = False,
+    spool: Spool | None = None,
 ) -> Iterator[tuple[Place, ...]]:
     """Makes archives and stores among the paths readable inside the block; concurrent blocks share them.
 
-    ``keys``: remote storage becomes readable too, as log directories. ``omits_batches``: see `Spool`.
+    ``keys``: remote storage becomes readable too, as log directories. ``omits_batches``: see `Spool`. ``spool``: where
+    the temporary files are, by default one of its own.
 
     Yields the paths by which they are read: URLs without credentials, their globs expanded. Raises PathError for a glob
     without a match.
     """
     taken, found = list[str](), list[Place]()
-    spool = Spool()
+    spool = Spool() if spool is None else spool
     spool.omits_batches = omits_batches
 
     def take(name: str, make: Callable[[], AbstractContextManager[list[Place]]]) -> list[Place]:

@@ -44,6 +44,9 @@ GROUPS = {
         "convert": "Write segments in another format or codec; export records to JSON Lines, CSV, Parquet, Arrow.",
         "erase": "Take records out of logs for good, and certify it.",
     },
+    "Serve": {
+        "serve": "Let any Kafka client read logs: a read-only broker over dead files.",
+    },
 }
 """The commands with their one-line helps, under the headings of the help."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
@@ -174,6 +177,7 @@ _OTHER_NAMES = {
     "undo": "revert rollback back",
     "restore": "undelete bring-back move rename copy remote tiered",
     "carve": "image disk raw photorec",
+    "serve": "broker server listen kafka consume consumer client",
     "quorum": "metadata metadata-snapshot new-quorum controller voter kraft",
 }
 """Words that people type for a command, by its name."""

@@ -111,6 +111,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "kseg quorum --new 9 --listener CONTROLLER://10.0.0.9:9093 --output /new /kafka-logs",
         ),
     ),
+    "serve": (
+        ("A backup, for clients on this machine", "kseg serve /backup/kafka-logs"),
+        ("Some topics of an archive, on any free port", "kseg serve --listen 127.0.0.1:0 --topic 'orders*' logs.tar"),
+    ),
 }
 
 

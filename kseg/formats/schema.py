@@ -7,8 +7,10 @@ A table is one line in kseg's own notation, with the fields in wire order::
     i8 i16 i32 i64 u16   big-endian integers           f64    IEEE 754, 8 bytes
     bool                 1 byte, 0 is false            uuid   16 bytes, shown as base64url without padding
     str bytes            UTF-8 text; bytes, shown as base64
+    records              like bytes: read as their number, written by `write_parts` from elsewhere
     {..}                 a struct                      []X    an array of X
-    ?                    nullable                      vN+    present since version N (vN: in version N only)
+    ?                    nullable                      vN+    present since version N (vN: in version N only;
+                                                              vN-M: in versions N to M)
     tagN                 not in line, but under tag N of the section that ends its struct
     =x                   default of a tagged field, if not 0, "", [], a struct of such, or (`?`) null
     names A B            texts for 0, 1, ... of an i8 of the message itself, which the text form prints
@@ -117,23 +119,37 @@ class MessageSchema:
     def write(self, values: dict[str, Any], version: int) -> bytes:
         """Returns the bytes of a message, as `read` takes them; absent fields have their default. Raises ValueError for
         what this version cannot hold."""
+        return bytes(self._written(values, version).out)
+
+    def write_parts(self, values: dict[str, Any], version: int) -> list[Any]:
+        """Returns the bytes of a message in parts. The value of a `records` field, whose length it knows itself, is a
+        part of its own. Raises ValueError as `write`."""
+        writer, parts, start = self._written(values, version), list[Any](), 0
+        for position, records in writer.records:
+            parts += [bytes(writer.out[start:position]), records]
+            start = position
+        return [*parts, bytes(writer.out[start:])]
+
+    def _written(self, values: dict[str, Any], version: int) -> "_MessageWriter":
         writer = _MessageWriter(self, version)
         try:
             writer.struct(self.fields, values)
         except struct_error as error:
             raise ValueError(str(error)) from error
-        return bytes(writer.out)
+        return writer
 
-    def read(self, data: bytes, version: int, position: int = 0) -> tuple[dict[str, Any], int]:
+    def read(
+        self, data: bytes, version: int, position: int = 0, max_items: int = MAX_ITEMS
+    ) -> tuple[dict[str, Any], int]:
         """Returns the message of `version` at `position`, and the position after it. Raises MessageError."""
-        reader = _MessageReader(data, position, self, version)
+        reader = _MessageReader(data, position, self, version, max_items)
         value = reader.struct(self.fields)
         return value, reader.position
 
 
 # ------------------------------------------------------------------ the notation
 
-_TOKEN = re.compile(r"\s*(\[\]|[A-Za-z0-9_]+|[{}?:,()]|=[^\s)]*|\+)")
+_TOKEN = re.compile(r"\s*(\[\]|[A-Za-z0-9_]+(?:-[0-9]+)?|[{}?:,()]|=[^\s)]*|\+)")
 ZERO_UUID = "A" * 22
 _ZEROS: dict[str, Any] = {"bool": False, "f64": 0.0, "str": "", "bytes": "", "uuid": ZERO_UUID}
 
@@ -201,7 +217,8 @@ def _field(tokens: Iterator[str], name: str) -> tuple[Field, str]:
         if attribute.startswith("tag"):
             tag = int(attribute[3:])
         elif attribute.startswith("v"):
-            since = until = int(attribute[1:])
+            first, _, last = attribute[1:].partition("-")
+            since, until = int(first), int(last or first)
         elif attribute.startswith("="):
             default = {"=true": True, "=false": False, "=[]": []}.get(attribute)
             default = int(attribute[1:]) if default is None else default
@@ -279,8 +296,9 @@ def _layout(fields: tuple[Field, ...], version: int) -> tuple[tuple[Field, ...],
 class _MessageReader(Wire):
     """Reads the fields of one version of one message."""
 
-    def __init__(self, data: bytes, position: int, message: MessageSchema, version: int):
+    def __init__(self, data: bytes, position: int, message: MessageSchema, version: int, max_items: int) -> None:
         super().__init__(data, position)
+        self.max_items = max_items
         self.message = message
         self.version = version
         self.items = 0
@@ -324,8 +342,8 @@ class _MessageReader(Wire):
                 f"Tried to allocate a collection of size {count}, but there are only {self.remaining} bytes remaining."
             )
         self.items += count * (1 + len(each.fields))
-        if self.items > MAX_ITEMS:
-            raise MessageError(f"more than {MAX_ITEMS} array elements in one message, which kseg does not decode")
+        if self.items > self.max_items:
+            raise MessageError(f"more than {self.max_items} array elements in one message, which kseg does not decode")
         read, name = _READERS[each.kind], each.name + " element"
         return [read(self, each, name, False) for _ in range(count)]
 
@@ -339,8 +357,8 @@ class _MessageReader(Wire):
         if not is_nullable:
             raise MessageError(f"non-nullable field {name} was serialized as null")
 
-    def sized(self, each: Field, name: str, is_nullable: bool) -> str | None:
-        """Reads text, or bytes as base64."""
+    def sized(self, each: Field, name: str, is_nullable: bool) -> str | int | None:
+        """Reads text, bytes as base64, records as their length."""
         is_text = each.kind == "str"
         length = self.length(_INT16 if is_text else _INT32)
         if length < 0:
@@ -349,6 +367,8 @@ class _MessageReader(Wire):
         if is_text and length > INT16_MAX:
             raise MessageError(f"string field {name} had invalid length {length}")
         data = self.array(length)
+        if each.kind == "records":
+            return length
         return java_text.decode(data) if is_text else base64.b64encode(data).decode("ascii")
 
     def nested(self, each: Field, _name: str, is_nullable: bool) -> dict[str, Any] | None:
@@ -369,6 +389,7 @@ _READERS: dict[str, Any] = {
     "uuid": lambda reader, each, name, is_nullable: uuid_text(reader.number(_UUID)),
     "str": _MessageReader.sized,
     "bytes": _MessageReader.sized,
+    "records": _MessageReader.sized,
     "struct": _MessageReader.nested,
 }
 
@@ -385,6 +406,8 @@ class _MessageWriter:
         self.version = version
         self.is_flexible = message.flexible is not None and _reaches(version, message.flexible)
         self.out = bytearray()
+        self.records: list[tuple[int, Any]] = []
+        """Positions in ``out`` at which records follow."""
 
     def struct(self, fields: tuple[Field, ...], values: dict[str, Any]) -> None:
         in_line, tagged = _layout(fields, self.version)
@@ -440,6 +463,10 @@ class _MessageWriter:
                 self.out.append(0xFF if value is None else 1)
             if value is not None:
                 self.struct(each.fields, value)
+        elif each.kind == "records":
+            self.length(_INT32, value)
+            if value:
+                self.records.append((len(self.out), value))
         else:
             is_text, data = each.kind == "str", value
             if value is not None:

@@ -5,7 +5,7 @@ node, as for a partition that was moved by hand. Names and meaning: LogManager a
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,12 +21,17 @@ if TYPE_CHECKING:
     from kseg.node.log_directory import OffsetsByPartition
     from kseg.node.node import Nodes
 
+_EMPTY_CHECKPOINT = "0\n0\n"
+
 
 class LogStarts:
-    """The log start offsets of the partitions at PATHs. Each checkpoint is read once."""
+    """The log start offsets of the partitions at PATHs. Each checkpoint is read once.
 
-    def __init__(self, paths: Iterable[str]) -> None:
-        self._paths = paths
+    ``warn`` is told of checkpoints that cannot be read, and of entries that are disregarded.
+    """
+
+    def __init__(self, paths: Iterable[str], warn: Callable[[str], None] | None = None) -> None:
+        self._paths, self._warn = paths, warn
         self._read: dict[str, OffsetsByPartition] = {}
 
     def of_file(self, file: SegmentFile) -> int:
@@ -46,7 +51,11 @@ class LogStarts:
         found = self._at(disk).get(place)
         if found is None:
             found = self._moved_from(disk, name, place)
-        return found if found and not _is_beyond_end(directory, found) else 0
+        if not found or not _is_beyond_end(directory, found):
+            return found or 0
+        if self._warn is not None:
+            self._warn(f"{directory}: its log start offset {found} is beyond its end, and disregarded")
+        return 0
 
     def _at(self, disk: str) -> "OffsetsByPartition":
         if disk not in self._read:
@@ -56,6 +65,8 @@ class LogStarts:
                 from kseg.node.log_directory import checkpoint_offsets  # most small dumps need none
 
                 self._read[disk] = checkpoint_offsets(path)
+                if self._warn is not None and not self._read[disk] and path.size() > len(_EMPTY_CHECKPOINT):
+                    self._warn(f"{path}: cannot be read: the log starts at the first segment of each partition")
         return self._read[disk]
 
     @cached_property

@@ -272,6 +272,13 @@ symptom = name: text, severity: gravity, speaker: text, count: int, firstTime: t
     consequences: []consequence, places: []place, commands: []command
 """
 
+_SERVE = """
+listening = host: text, port: int, topics: int, partitions: int
+damage = partition: bytes, file: bytes, position: int, code: text, message: text
+notice = partition: bytes?, message: text
+ended = connections: int, requests: int, bytes: int, damagedPartitions: int
+"""
+
 OBJECTS = {
     "dump": _DUMP,
     "stats": _STATS,
@@ -290,6 +297,7 @@ OBJECTS = {
     "carve": _CARVE,
     "quorum": f"{_CHANGES}remains = directory: bytes, message: text",
     "symptoms": _SYMPTOMS,
+    "serve": _SERVE,
 }
 """Objects by command."""
 

@@ -4,10 +4,11 @@ A pass over batch headers and markers is enough; no .txnindex is read. A transac
 everything from its first offset on. Source: Kafka's ProducerStateManager and CompletedFetch, KIP-98.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple, Self
 
 from kseg.formats.control import parse_control
@@ -95,6 +96,17 @@ class Transactions:
         first = self._open.pop(producer_id, None)
         if kind == ABORT and first is not None:
             self._aborted[producer_id].append((first, batch.header.base_offset))
+
+    def aborted_between(self, first: int, end: int) -> list[tuple[int, int]]:
+        """Returns the producer id and first offset of the aborted transactions that overlap offsets ``first`` to
+        ``end`` (exclusive), by first offset."""
+        found = []
+        for producer_id, ranges in self._aborted.items():
+            for at in range(bisect_left(ranges, first, key=itemgetter(1)), len(ranges)):
+                if ranges[at][0] >= end:
+                    break
+                found.append((producer_id, ranges[at][0]))
+        return sorted(found, key=itemgetter(1))
 
     @property
     def last_stable_offset(self) -> int | None:

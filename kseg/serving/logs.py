@@ -1,0 +1,504 @@
+"""The logs that are served: offsets, transactions, lookups by offset and time. Each is scanned as far as is asked for.
+
+A scan checks the checksum of each batch once, and keeps no more than ranges of adjacent batches of some 256 KiB. What
+is sent are such ranges, as they lie in the file. Methods that may scan are generators: between two steps of at most
+STEP_BYTES another client's request may come first. Sources: UnifiedLog, LocalLog and FileRecords of Kafka 4.4.0.
+"""
+
+import operator
+import threading
+from array import array
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from typing import NamedTuple, TypeVar
+
+from kseg.errors import KsegError, PathError, errors_at, text_of
+from kseg.formats.record_batch import HEADER_BYTES, offsets_of
+from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import LOG
+from kseg.kernel.layout.headers import (
+    CODEC,
+    CONTROL,
+    ENTRY_MAGIC,
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    TRANSACTIONAL,
+    V1_TIMESTAMP,
+    V2_MAX_TIMESTAMP,
+    ZSTD,
+)
+from kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_POSITION,
+    BATCH_STATE,
+    BATCH_WIDTH,
+    CRC_RIGHT,
+    RECORDS_RIGHT,
+    be32,
+    be64,
+)
+from kseg.kernel.scan.frames import LONG_RUNS, WALK_RECORDS
+from kseg.limits import MAX_OFFSET
+from kseg.node.log_starts import LogStarts
+from kseg.segment.files import SegmentFile
+from kseg.segment.isolation import Transactions
+from kseg.segment.items import Damage, Problem
+from kseg.segment.paths import segments_at
+from kseg.segment.reader import Run, SegmentReader, open_segment
+from kseg.stores.extent import Extent
+from kseg.stores.place import Place
+from kseg.stores.source import Source, open_source
+
+STEP_BYTES = 16 << 20
+"""Bytes scanned in one step, but for a single batch or damage."""
+RANGE_BYTES = 256 << 10
+_WINDOW_BYTES = 64 << 10
+_OPEN_SOURCES = 16
+_SMALLEST_BATCH = ENTRY_MAGIC + 1
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""What may take long, and is done step by step."""
+
+OUT_OF_ORDER = "offset-out-of-order"
+NONE, OUT_OF_RANGE, STORAGE_ERROR, UNSUPPORTED_COMPRESSION = 0, 1, 56, 76
+"""Kafka's error codes."""
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+"""Timestamps with a meaning of their own in requests for offsets."""
+
+
+class FileRange(NamedTuple):
+    """Bytes of a segment."""
+
+    path: str
+    position: int
+    size: int
+
+
+class Records:
+    """The batches of a partition that a fetch is answered with, as ranges of files."""
+
+    __slots__ = ("ranges", "size")
+
+    def __init__(self, ranges: Sequence[FileRange]) -> None:
+        self.ranges, self.size = ranges, sum(each.size for each in ranges)
+
+    def __len__(self) -> int:
+        return self.size
+
+
+class FetchAnswer(NamedTuple):
+    """The answer to a fetch of one partition. ``aborted``: producer ids and first offsets, None if all is read."""
+
+    error_code: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start: int
+    aborted: list[tuple[int, int]] | None
+    records: Records
+
+
+class FoundOffset(NamedTuple):
+    """The answer to a request for an offset; both -1 if there is none. The timestamp in ms."""
+
+    timestamp: int = -1
+    offset: int = -1
+
+
+class _HeldSource:
+    """A source of a tree; the lock is held while it is opened."""
+
+    def __init__(self) -> None:
+        self.lock, self.source = threading.Lock(), None  # type: tuple[threading.Lock, Source | None]
+
+
+class SegmentBytes:
+    """Opens segments. Those of archives and stores, which had to be unpacked or fetched, are kept until others need
+    the place; the last few that were used stay."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[str, _HeldSource] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, path: str) -> Extent:
+        """Opens a segment, which the caller closes. Raises PathError, OSError."""
+        place = Place(path)
+        if place.tree is None:
+            with errors_at(path):
+                return place.open_extent()
+        with self._lock:
+            held = self._held.setdefault(path, _HeldSource())
+            self._held.move_to_end(path)
+            dropped = self._held.popitem(last=False)[1] if len(self._held) > _OPEN_SOURCES else None
+        if dropped is not None:
+            _close(dropped)
+        with held.lock:
+            if held.source is None:
+                held.source = open_source(place)
+            return held.source.extent.again()
+
+    def close(self) -> None:
+        """Closes what is kept."""
+        with self._lock:
+            held, self._held = [*self._held.values()], OrderedDict()
+        for each in held:
+            _close(each)
+
+
+def _close(held: _HeldSource) -> None:
+    with held.lock:
+        if held.source is not None:
+            held.source.close()
+            held.source = None
+
+
+_of_thread = threading.local()
+
+
+def _scratch() -> Scratch:
+    """Returns the buffers of this thread."""
+    if not hasattr(_of_thread, "scratch"):
+        _of_thread.scratch = Scratch()
+    found: Scratch = _of_thread.scratch
+    return found
+
+
+class LeftOut(NamedTuple):
+    """Bytes of a segment that are not served: a gap in the offsets."""
+
+    path: str
+    position: int
+    code: str
+    message: str
+
+
+class ServedLog:
+    """One partition. ``places``: the directories or files that hold its segments; of the same offsets, those of the
+    first are served.
+
+    ``tell`` gets the losses and sentences about the partition. ``is_deep``: batches whose records cannot be read are
+    left out, at which clients would stop. ``end``: the offset after the last batch found so far;
+    ``is_complete``: whether all is scanned.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        places: Sequence[str],
+        segments: SegmentBytes,
+        log_starts: LogStarts,
+        tell: Callable[["ServedLog", LeftOut | str], None],
+        is_deep: bool = False,
+    ) -> None:
+        # Without the listings that they share: these are not for several threads.
+        found = map(Place, places)
+        self.places = [Place(str(each), each.tree, each.inner, each.is_named) for each in found]
+        self.name, self._is_deep = name, is_deep
+        self.log_start = self.end = 0
+        self.is_complete = False
+        self.losses = 0
+        self._bytes, self._log_starts, self._tell = segments, log_starts, tell
+        self._lock = threading.RLock()
+        self._files: list[SegmentFile] | None = None
+        self._transactions = Transactions()
+        self._next_file, self._position, self._batch_before = 0, 0, -1
+        self._file_of, self._positions, self._sizes = array("i"), array("q"), array("q")
+        self._lasts, self._newest, self._zstd = array("q"), array("q"), bytearray()
+        """Ranges of adjacent batches: file, position, size, last offset, largest timestamp, whether one is zstd."""
+
+    # What clients ask.
+
+    def fetch(self, offset: int, max_bytes: int, is_committed: bool, takes_one: bool) -> Steps[FetchAnswer]:
+        """Finds the batches from an offset on, at most ``max_bytes``, or one larger batch if ``takes_one``. Raises
+        KsegError, OSError."""
+        while True:
+            with self._lock:
+                start = self._opened()
+                i = bisect_left(self._lasts, offset)
+                if offset < start:
+                    return self._answer(OUT_OF_RANGE, is_committed)
+                if i < len(self._lasts) and offset < (self._stable if is_committed else MAX_OFFSET):
+                    ranges, end = self._ranges(
+                        i, offset, self._stable if is_committed else MAX_OFFSET, max_bytes, takes_one
+                    )
+                    return self._answer(NONE, is_committed, ranges, offset, end)
+                if self.is_complete:
+                    return self._answer(NONE if offset <= self._high_watermark else OUT_OF_RANGE, is_committed)
+                self._scan()
+            yield
+
+    def starts_with_zstd(self, offset: int) -> bool:
+        """Whether the range of batches that a fetch from an offset begins with holds one of zstd."""
+        with self._lock:
+            i = bisect_left(self._lasts, offset)
+            return i < len(self._zstd) and bool(self._zstd[i])
+
+    def find_offset(self, timestamp: int, is_committed: bool) -> Steps[FoundOffset]:
+        """Finds the first record with a timestamp (ms) or a later one; negative ones are those of ListOffsets. Markers
+        are no records. Raises KsegError, OSError."""
+        if timestamp in (LATEST, MAX_TIMESTAMP):
+            yield from self.complete()
+        with self._lock:
+            start = self._opened()
+            if timestamp in (EARLIEST, EARLIEST_LOCAL):
+                return FoundOffset(offset=start)
+            if timestamp == LATEST:
+                return FoundOffset(offset=self._stable if is_committed else self._high_watermark)
+            if timestamp == MAX_TIMESTAMP:
+                timestamp = max(self._newest, default=-1)
+            if timestamp < 0:
+                return FoundOffset()
+        i = 0
+        while True:
+            with self._lock:
+                found = None
+                while i < len(self._newest) and found is None:
+                    if self._newest[i] >= timestamp and self._lasts[i] >= start:
+                        found = self._first_at(i, timestamp, start)
+                    i += found is None
+                if found is not None and (not is_committed or found.offset < self._stable):
+                    return found
+                if self.is_complete:
+                    return FoundOffset()
+                self._scan()
+            yield
+
+    def complete(self) -> Steps[None]:
+        """Scans all of it."""
+        while not self.is_complete:
+            with self._lock:
+                self._opened()
+                if not self.is_complete:
+                    self._scan()
+            yield
+
+    def size(self) -> int:
+        """Returns the size of the segments in bytes. Raises KsegError, OSError."""
+        with self._lock:
+            self._opened()
+            return sum(Place(file.path).size() for file in self._files or ())
+
+    @property
+    def _high_watermark(self) -> int:
+        return max(self.end, self.log_start)
+
+    @property
+    def _stable(self) -> int:
+        """The last stable offset, as far as is scanned."""
+        found = self._transactions.last_stable_offset
+        return self._high_watermark if found is None else max(found, self.log_start)
+
+    def _answer(
+        self, error: int, is_committed: bool, ranges: Sequence[FileRange] = (), first: int = 0, end: int = 0
+    ) -> FetchAnswer:
+        aborted = self._transactions.aborted_between(first, end) if is_committed else None
+        return FetchAnswer(error, self._high_watermark, self._stable, self.log_start, aborted, Records(ranges))
+
+    # The scan. The lock is held.
+
+    def _opened(self) -> int:
+        """Lists the segments on first use. Returns the log start offset. Raises KsegError, OSError."""
+        if self._files is None:
+            found = [file for place in self.places for file in segments_at(place) if file.kind == LOG]
+            found.sort(key=lambda file: file.base_offset or 0)
+            entries = [self._log_starts.of(place) for place in self.places if Place(place).is_dir()]
+            self._files, self.is_complete = found, not found
+            first = found[0].base_offset or 0 if found else 0
+            self.log_start = max(first, *entries) if entries else first
+        return self.log_start
+
+    def _scan(self) -> None:
+        """Scans the next STEP_BYTES of a segment. One that cannot be read is a gap, which is told."""
+        file = (self._files or [])[self._next_file]
+        try:
+            is_at_end = self._scan_part(file)
+        except (KsegError, OSError) as error:
+            self._lose(LeftOut(file.path, self._position, "unreadable", text_of(error)))
+            is_at_end = True
+        if is_at_end:
+            self._next_file, self._position, self._batch_before = self._next_file + 1, 0, -1
+            if self._next_file == len(self._files or []):
+                self._end_scan()
+
+    def _scan_part(self, file: SegmentFile) -> bool:
+        with self._reader(file) as reader:
+            start = self._position
+            if start:
+                reader.begin_at(start, self._batch_before)
+            for item in reader.runs():
+                if isinstance(item, Damage):
+                    self._lose(LeftOut(file.path, item.position, item.code, item.message))
+                else:
+                    self._add(file, reader, item)
+                    self._batch_before = item.position_before(item.count)
+                self._position = item.end
+                if item.end - start >= STEP_BYTES:
+                    return False
+        return True
+
+    def _reader(self, file: SegmentFile) -> SegmentReader:
+        extent = self._bytes.open(file.path)
+        try:
+            options = LONG_RUNS | (WALK_RECORDS if self._is_deep else 0)
+            return open_segment(file, _scratch(), source=Source(extent, file.path), scan_options=options)
+        except BaseException:
+            extent.close()
+            raise
+
+    def _end_scan(self) -> None:
+        self.is_complete = True
+        first = (self._files or [])[0].base_offset or 0
+        if self.end and self.log_start > self.end:
+            self._tell(self, f"its log start offset {self.log_start} is beyond its end {self.end}, and disregarded")
+            self.log_start = first
+        if (stable := self._transactions.last_stable_offset) is not None:
+            self._tell(
+                self,
+                f"a transaction is open from offset {stable} on: read_committed consumers stop there",
+            )
+
+    def _add(self, file: SegmentFile, reader: SegmentReader, run: Run) -> None:
+        """Adds the batches of a run whose checksums are right, and whose offsets are not below the end so far."""
+        rows = reader.headers(run)
+        firsts = rows[BATCH_FIRST_OFFSET::BATCH_WIDTH].tolist()
+        lasts = rows[BATCH_LAST_OFFSET::BATCH_WIDTH].tolist()
+        needed = CRC_RIGHT | (RECORDS_RIGHT if self._is_deep else 0)
+        states = rows[BATCH_STATE::BATCH_WIDTH].tolist()
+        are_right = all(state & needed == needed for state in set(states))
+        is_rising = firsts[0] >= self.end and all(map(operator.gt, firsts[1:], lasts))
+        if are_right and is_rising and all(map(operator.ge, lasts, firsts)):
+            self._take(reader, run, rows)
+            self.end = lasts[-1] + 1
+            return
+        begin = 0
+        for i, (first, last, state) in enumerate(zip(firsts, lasts, states, strict=True)):
+            problem = self._problem(reader, run, i, state)
+            # A compressed message of old formats does not store its first offset: it is given as -1.
+            if problem is None and (last < self.end or -1 < first < self.end):
+                problem = Problem(OUT_OF_ORDER, f"a batch below offset {self.end}")
+            if problem is None:
+                self.end = last + 1
+                continue
+            if problem.code != OUT_OF_ORDER or len(self.places) == 1:  # a copy of it is in remote storage
+                self._lose(LeftOut(file.path, rows[i * BATCH_WIDTH + BATCH_POSITION], problem.code, problem.message))
+            self._take(reader, run.part(begin, i), rows[begin * BATCH_WIDTH : i * BATCH_WIDTH])
+            begin = i + 1
+        self._take(reader, run.part(begin, run.count), rows[begin * BATCH_WIDTH :])
+
+    def _problem(self, reader: SegmentReader, run: Run, i: int, state: int) -> Problem | None:
+        """Returns what is wrong with a frame of a run."""
+        if not state & CRC_RIGHT:
+            return Problem("crc-mismatch", "a batch with a wrong checksum")
+        if not self._is_deep or state & RECORDS_RIGHT:
+            return None
+        return next(iter(reader.batch(run, i).check()), None)
+
+    def _take(self, reader: SegmentReader, run: Run, rows: memoryview) -> None:
+        """Adds adjacent batches that are served, by their headers."""
+        if not run.count:
+            return
+        attributes = rows[BATCH_ATTRIBUTES::BATCH_WIDTH].tolist()
+        stamps = rows[BATCH_MAX_TIMESTAMP::BATCH_WIDTH].tolist()
+        kinds = set(attributes)
+        if any(kind & (TRANSACTIONAL | CONTROL) for kind in kinds):
+            self._transactions.read_run(reader, run)
+            stamps = [stamp for stamp, kind in zip(stamps, attributes, strict=True) if not kind & CONTROL]
+        newest, has_zstd = max(stamps, default=-1), any(kind & CODEC == ZSTD for kind in kinds)
+        position, size, last = run.position, run.end - run.position, rows[len(rows) - BATCH_WIDTH + BATCH_LAST_OFFSET]
+        if (
+            self._lasts
+            and self._file_of[-1] == self._next_file
+            and self._positions[-1] + self._sizes[-1] == position
+            and self._sizes[-1] + size <= RANGE_BYTES
+        ):
+            self._sizes[-1] += size
+            self._lasts[-1], self._newest[-1] = last, max(self._newest[-1], newest)
+            self._zstd[-1] |= has_zstd
+            return
+        for column, value in (
+            (self._file_of, self._next_file), (self._positions, position), (self._sizes, size), (self._lasts, last),
+            (self._newest, newest), (self._zstd, has_zstd),
+        ):  # fmt: skip
+            column.append(value)
+
+    def _lose(self, loss: LeftOut) -> None:
+        self.losses += 1
+        self._tell(self, loss)
+
+    # Lookups. The lock is held.
+
+    def _path(self, i: int) -> str:
+        return (self._files or [])[self._file_of[i]].path
+
+    def _headers(self, i: int) -> Iterator[tuple[int, int, int, bytes]]:
+        """Yields position, size, last offset and the beginning of each batch of a range. Raises KsegError, OSError."""
+        position, end, window, start = self._positions[i], self._positions[i] + self._sizes[i], b"", 0
+        with closing(self._bytes.open(self._path(i))) as extent:
+            while position < end:
+                if position + HEADER_BYTES > start + len(window) and start + len(window) < end:
+                    start, window = position, extent.pread(min(_WINDOW_BYTES, end - position), position)
+                head = window[position - start : position - start + HEADER_BYTES]
+                size = ENTRY_OVERHEAD + be32(head, ENTRY_SIZE) if len(head) >= _SMALLEST_BATCH else 0
+                if size < _SMALLEST_BATCH:
+                    raise PathError(f"{self._path(i)}: was changed while it is served")
+                yield position, size, offsets_of(head.ljust(HEADER_BYTES, b"\0"))[1], head
+                position += size
+
+    def _ranges(self, i: int, offset: int, stable: int, max_bytes: int, takes_one: bool) -> tuple[list[FileRange], int]:
+        """Returns the batches from an offset in range i on, below the last stable offset, and the offset after them."""
+        found, left, end = list[FileRange](), max_bytes, offset
+        before = self._lasts[i - 1] + 1 if i else self.log_start
+        is_within = offset > before
+        while i < len(self._lasts) and (left > 0 or takes_one):
+            position, size, last = self._positions[i], self._sizes[i], self._lasts[i]
+            is_whole = not is_within and last < stable and size <= left
+            if not is_whole:
+                position, size, last = self._part_of(i, offset, stable, left, takes_one)
+            if size:
+                if found and found[-1].path == self._path(i) and found[-1].position + found[-1].size == position:
+                    position, size = found[-1].position, found.pop().size + size
+                found.append(FileRange(self._path(i), position, size))
+                end, takes_one = last + 1, False
+                left = max_bytes - sum(each.size for each in found)
+            if not is_whole and not (is_within and last == self._lasts[i]):
+                break
+            is_within, i = False, i + 1
+        return found, end
+
+    def _part_of(self, i: int, offset: int, stable: int, left: int, takes_one: bool) -> tuple[int, int, int]:
+        """Returns position, size and last offset of the batches of a range that begin with the one that holds an
+        offset, end below the last stable one, and have at most ``left`` bytes."""
+        start, end, found = -1, -1, -1
+        for position, size, last, _ in self._headers(i):
+            if last < offset:
+                continue
+            first = position if start < 0 else start
+            is_too_large = position + size - first > left and not (start < 0 and takes_one)
+            if last >= stable or is_too_large:
+                break
+            start, end, found = first, position + size, last
+        return start, max(end - start, 0), found
+
+    def _first_at(self, i: int, timestamp: int, start: int) -> FoundOffset | None:
+        """Returns the first record of a range from a timestamp and an offset on; None if there is none."""
+        for position, _, last, head in self._headers(i):
+            magic, stamp = head[ENTRY_MAGIC], -1
+            if magic:
+                stamp = be64(head, V2_MAX_TIMESTAMP if magic > 1 else V1_TIMESTAMP)
+            if last < start or stamp < timestamp:
+                continue
+            file = (self._files or [])[self._file_of[i]]
+            with self._reader(file) as reader:
+                run = reader.frame_at(position)
+                batch = None if run is None else reader.batch(run, 0)
+                if batch is None or batch.is_control:
+                    continue
+                for record in batch:
+                    if record.offset >= start and record.timestamp is not None and record.timestamp >= timestamp:
+                        return FoundOffset(record.timestamp, record.offset)
+        return None

@@ -1,0 +1,90 @@
+"""The tables of requests and responses against those of kio, a library that is made from Kafka's definitions too."""
+
+import io
+import struct
+from typing import Any
+
+import pytest
+
+from kseg.formats.schema import Field, MessageError
+from kseg.serving.protocol import MAX_ITEMS, Request, UnknownVersionError, apis, read_request, response_parts
+from serving.peer import api_of, request, response_of
+
+_UNKNOWN_TO_KIO = {("ApiVersions", 5), ("DeleteGroups", 3)}
+VERSIONS = [(api, version) for api in apis().values() for version in range(api.lowest, api.highest + 1)]
+_SAMPLES: dict[str, Any] = {
+    "bool": True, "i8": 1, "i16": 3, "i32": 70_000, "i64": 5_000_000_000, "str": "name", "bytes": "AQID",
+    "records": "AQID", "uuid": "AQIDBAUGBwgJCgsMDQ4PEA",
+}  # fmt: skip
+
+
+def sample(fields: tuple[Field, ...], version: int) -> dict[str, Any]:
+    """A value for each field of a version, two elements in each array."""
+    found = {}
+    for each in fields:
+        if each.is_in(version):
+            one = sample(each.fields, version) if each.kind == "struct" else _SAMPLES[each.kind]
+            found[each.name] = [one, one] if each.is_array else one
+    return found
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("side", ["request", "response"])
+@pytest.mark.parametrize(("api", "version"), VERSIONS, ids=lambda value: getattr(value, "name", value))
+def test_a_message_is_that_of_kio(api: Any, version: int, side: str) -> None:
+    index, serial, constants = (pytest.importorskip(f"kio.{name}") for name in ("index", "serial", "static.constants"))
+    if (api.name, version) in _UNKNOWN_TO_KIO:
+        pytest.skip("kio has not this version")
+    schema = response_of(api.name) if side == "response" else api.request
+    if side == "request" and api.name == "Produce":
+        pytest.skip("its records are not read")
+    values = sample(schema.fields, version)
+    written = schema.write(values, version)
+    kind = constants.EntityType[side]
+    entity = getattr(index.load_payload_module(api.key, version, kind), f"{api.name}{side.title()}")
+    read, end = serial.entity_reader(entity)(written, 0)
+    assert end == len(written)
+    out = io.BytesIO()
+    serial.entity_writer(entity)(out, read)
+    assert out.getvalue() == written
+    assert schema.read(written, version) == (values, len(written))
+
+
+def test_a_request_is_read_with_its_header() -> None:
+    found = read_request(request("Heartbeat", 4, groupId="g", generationId=1, memberId="m", groupInstanceId=None)[4:])
+    assert (found.api.name, found.version, found.correlation_id, found.client_id) == ("Heartbeat", 4, 7, "test")
+    assert found.values == {"groupId": "g", "generationId": 1, "memberId": "m", "groupInstanceId": None}
+
+
+def test_the_size_of_a_response_counts_records_from_elsewhere() -> None:
+    part = {"partitionIndex": 0, "errorCode": 0, "highWatermark": 9, "records": b"batches"}
+    fetch = Request(api_of("Fetch"), 12, 7, "", {})
+    parts = response_parts(fetch, {"responses": [{"topic": "t", "partitions": [part]}]})
+    assert parts[1] == b"batches"
+    whole = b"".join(parts)
+    assert struct.unpack(">i", whole[:4]) == (len(whole) - 4,)
+
+
+def _with_count(count: int) -> bytes:
+    return struct.pack(">hhihi", 3, 1, 7, -1, count)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"abc", _with_count(0x7FFFFFFF), _with_count(5), struct.pack(">hhih", 18, 3, 7, 500),
+        struct.pack(">hhih", 3, 12, 7, -1) + b"\xff" * 8, struct.pack(">hhih", 3, 12, 7, -1) + b"\x01\x05\xff\xff\xff",
+        _with_count(MAX_ITEMS) + b"\0\1t" * MAX_ITEMS,
+    ],
+    ids=["empty", "short", "2^31 topics", "5 topics", "client id", "varint", "tag", "items"],
+)  # fmt: skip
+def test_a_length_that_lies_is_refused(data: bytes) -> None:
+    with pytest.raises(MessageError):
+        read_request(data)
+
+
+@pytest.mark.parametrize(("key", "version", "known"), [(18, 99, 7), (18, -1, 7), (1, 3, None), (999, 0, None)])
+def test_an_unknown_version_is_told(key: int, version: int, known: int | None) -> None:
+    with pytest.raises(UnknownVersionError) as caught:
+        read_request(struct.pack(">hhih", key, version, 7, -1))
+    assert caught.value.correlation_id == known

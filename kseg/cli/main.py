@@ -42,6 +42,7 @@ GROUPS = {
         "retain": "Delete segments as a broker's retention does, or explain why they stay.",
         "compact": "Compact logs as the broker's log cleaner does: keep the last record of each key.",
         "convert": "Write segments in another format or codec; export records to JSON Lines, CSV, Parquet, Arrow.",
+        "redact": "Copy a log without anybody's data: same sizes, offsets, times and damage, other payloads.",
     },
 }
 """The commands with their one-line helps, under the headings of the help."""
@@ -169,6 +170,7 @@ _OTHER_NAMES = {
     "reindex": "index rebuild rebuild-index indexes snapshots",
     "compact": "clean cleanup cleaner compaction dedup",
     "retain": "retention delete remove rm purge expire prune",
+    "redact": "anonymize anonymise mask scrub pseudonymize sanitize twin share",
     "convert": "export import upgrade recompress compress transform jsonl csv parquet",
     "undo": "revert rollback back",
     "restore": "undelete bring-back move rename copy remote tiered",

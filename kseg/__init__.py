@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         convert,
         quorum,
         recover,
+        redact,
         reindex,
         restore,
         retain,
@@ -79,6 +80,7 @@ __all__ = [
     "open",
     "quorum",
     "recover",
+    "redact",
     "reindex",
     "restore",
     "retain",
@@ -92,8 +94,8 @@ __all__ = [
 
 _MODULES = {
     "kseg.api.changes": (
-        "Action", "Lost", "Plan", "Result", "carve", "compact", "convert", "quorum", "recover", "reindex", "restore",
-        "retain", "undo",
+        "Action", "Lost", "Plan", "Result", "carve", "compact", "convert", "quorum", "recover", "redact", "reindex",
+        "restore", "retain", "undo",
     ),
     "kseg.api.log": ("Batch", "Damage", "Log", "Record", "open"),
     "kseg.api.scan": ("Scan", "scan"),

@@ -19,7 +19,7 @@ LAYERS = (
     ("dump", "report", "symptoms", "carving"),
     ("views",),
     ("output",),
-    ("verification", "recovery", "cleaner", "retention", "conversion", "export"),
+    ("verification", "recovery", "cleaner", "retention", "conversion", "export", "redaction"),
     ("options",),
     ("changes", "node", "releases", "findings"),
     ("decoders", "sidefiles"),

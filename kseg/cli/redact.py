@@ -16,9 +16,7 @@ from kseg.redaction.directories import RedactOptions, redact
 @filled(RedactOptions)
 @presentation_options()
 @output_only_options
-def command(
-    paths: tuple[str, ...], options: RedactOptions, change: ChangeOptions, presentation: Presentation
-) -> int:
+def command(paths: tuple[str, ...], options: RedactOptions, change: ChangeOptions, presentation: Presentation) -> int:
     """Copy a log directory, partition or file without anybody's data, to send it to those who can help.
 
     Keys, values and header values are replaced by bytes of the same length, equal ones by equal ones. Names in internal
@@ -34,5 +32,5 @@ def command(
         with Progress(None, presentation.quiet) as progress:
             notices.before = progress.erase
             twin = redact(paths[0], change, options, progress.advance)
-        outcome = printer.created(twin.plans, facts=twin.replaced.as_json())
+        outcome = printer.created(twin.plans, facts=twin.facts)
     return outcome.exit_status

@@ -17,15 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.decoders.decoded import Decoded, Headers, undecodable_json
 from kseg.decoders.schemas import CLUSTER_METADATA, REMOTE_LOG_METADATA
-from kseg.formats.schema import (
-    INT16_MAX,
-    FieldSpan,
-    MessageError,
-    MessageSchema,
-    Wire,
-    json_text,
-    without_unknown_tags,
-)
+from kseg.formats.schema import INT16_MAX, FieldSpan, MessageError, MessageSchema, Wire, json_text, without_unknown_tags
 
 if TYPE_CHECKING:
     from kseg.formats.program import Program
@@ -44,8 +36,10 @@ class FramedRecord(NamedTuple):
 def read_framed(
     data: bytes | None, records: Mapping[int, MessageSchema], spans: list[FieldSpan] | None = None
 ) -> FramedRecord:
-    """Reads the record in `data`; `spans` are those of `MessageSchema.read`. Raises MessageError with the text of Kafka's
-    MetadataParseException."""
+    """Reads the record in `data`; `spans` are those of `MessageSchema.read`.
+
+    Raises MessageError with the text of Kafka's MetadataParseException.
+    """
     if data is None:
         raise MessageError("Error while reading frame version")
     wire = Wire(data)

@@ -290,9 +290,7 @@ def _layout(fields: tuple[Field, ...], version: int) -> tuple[tuple[Field, ...],
 class _MessageReader(Wire):
     """Reads the fields of one version of one message."""
 
-    def __init__(
-        self, data: bytes, position: int, message: MessageSchema, version: int, spans: list[FieldSpan] | None
-    ):
+    def __init__(self, data: bytes, position: int, message: MessageSchema, version: int, spans: list[FieldSpan] | None):
         super().__init__(data, position)
         self.message = message
         self.spans = spans

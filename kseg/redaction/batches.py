@@ -21,11 +21,11 @@ from kseg.kernel.layout.headers import (
     ENTRY_SIZE,
     LEGACY_CRC,
     V0_HEADER_BYTES,
+    V07_MIN_BYTES,
+    V07_SIZE_BYTES,
     V1_HEADER_BYTES,
     V2_ATTRIBUTES,
     V2_CRC,
-    V07_MIN_BYTES,
-    V07_SIZE_BYTES,
 )
 from kseg.kernel.records.messages import MessageWalk
 from kseg.kernel.records.records import TOO_MANY_HEADERS, RecordWalk

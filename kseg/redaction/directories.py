@@ -4,10 +4,10 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kseg.changes.accepted_gaps import accepted_gaps, record
 from kseg.changes.apply import check_free
@@ -21,7 +21,7 @@ from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX, LOG, LOG_SUFFIXES
 from kseg.kernel.files.system import WriteBehind
-from kseg.limits import MAX_BATCH_BYTES, MAX_INDEX_BYTES, WINDOW_BYTES
+from kseg.limits import MAX_INDEX_BYTES, WINDOW_BYTES
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, option
 from kseg.redaction.batches import random_like
@@ -40,11 +40,11 @@ from kseg.segment.files import (
     parse_partition_name,
     segment_file,
 )
-from kseg.sidefiles.indexes import OFFSET_ENTRY
+from kseg.segment.seek import OFFSET_ENTRY
 from kseg.sidefiles.kinds import side_file
+from kseg.stores.no_follow import create_file
 from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT
-from kseg.stores.no_follow import create_file
 
 _ROW = re.compile(rb"(?m)^(\S+)(?=[ \t]+-?[0-9]+[ \t]+-?[0-9]+[ \t]*\r?$)")
 """The topic of an entry of a checkpoint."""
@@ -108,10 +108,10 @@ class TwinFolder:
 
 @dataclass(slots=True)
 class Twin:
-    """``plans``: a plan of new files for each folder; ``replaced``: in all."""
+    """``plans``: a plan of new files for each folder; ``facts``: what was replaced in all, once it is written."""
 
     plans: list[Plan]
-    replaced: Replaced = field(default_factory=Replaced)
+    facts: dict[str, int] | None = None
 
 
 def redact(path: str, change: ChangeOptions, options: RedactOptions, advance: Callable[[int], None]) -> Twin:
@@ -149,9 +149,11 @@ def redact(path: str, change: ChangeOptions, options: RedactOptions, advance: Ca
                 if folder.name and (gaps := accepted_gaps(folder.source).ranges):
                     record(staged, gaps, Disk())
             _take_rows(place, folders, made)
-        for folder, _ in works:
-            twin.plans.append(_plan(output, folder, counts[id(folder)], change.is_dry))
-            twin.replaced.add(counts[id(folder)])
+    total = Replaced()
+    for folder, _ in works:
+        twin.plans.append(_plan(output, folder, counts[id(folder)], change.is_dry))
+        total.add(counts[id(folder)])
+    twin.facts = None if change.is_dry else total.as_json()
     return twin
 
 

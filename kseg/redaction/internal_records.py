@@ -217,7 +217,11 @@ class FramedRule:
             of = fields["resourceType"]
             if of == _TOPIC:
                 return names.topic
-            if fields[name] == "*" or (kind == CONFIG and fields[name].isdecimal()) or (kind == _ACL and of == _CLUSTER):
+            if (
+                fields[name] == "*"
+                or (kind == CONFIG and fields[name].isdecimal())
+                or (kind == _ACL and of == _CLUSTER)
+            ):
                 return bytes
             if of in (_GROUP, _TRANSACTIONAL_ID) if kind == _ACL else of == _CONFIG_OF_GROUP:
                 return names.identity
@@ -254,31 +258,30 @@ class MirrorMakerRule:
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _KEY_WORDS = frozenset(
     (
-        "keytype subject version magic id guid schema schemaType schemaTags references name deleted metadata ruleSet ts "
-        "offset compatibilityLevel alias defaultMetadata overrideMetadata defaultRuleSet overrideRuleSet normalize"
-    ).encode().split()
-)  # fmt: skip
+        b"keytype subject version magic id guid schema schemaType schemaTags references name deleted metadata "
+        b"ruleSet ts offset compatibilityLevel alias defaultMetadata overrideMetadata defaultRuleSet "
+        b"overrideRuleSet normalize"
+    ).split()
+)
 _KEPT_VALUES = frozenset((b"keytype", b"schemaType", b"compatibilityLevel", b"guid"))
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*|[^\x00-\x7f]+|[0-9]{5,}")
 _SCHEMA_WORDS = frozenset(
     (
-        # Avro
-        "null boolean int long float double bytes string record enum array map fixed error union type name namespace "
-        "doc fields items values symbols size aliases default order ascending descending ignore logicalType precision "
-        "scale decimal uuid date time millis micros nanos timestamp local duration true false connect parameters n r t "
-        # JSON Schema
-        "object number integer properties required title description const enum pattern format additionalProperties "
-        "oneOf anyOf allOf not definitions schema id ref http https json org draft minimum maximum minLength maxLength "
-        # Protobuf
-        "syntax proto2 proto3 package import public option optional required repeated reserved message oneof extend "
-        "extensions service rpc returns stream to max int32 int64 uint32 uint64 sint32 sint64 fixed32 fixed64 sfixed32 "
-        "sfixed64 bool google protobuf"
-    ).encode().split()
-)  # fmt: skip
+        b"null boolean int long float double bytes string record enum array map fixed error union type name "
+        b"namespace doc fields items values symbols size aliases default order ascending descending ignore "
+        b"logicalType precision scale decimal uuid date time millis micros nanos timestamp local duration true "
+        b"false connect parameters n r t object number integer properties required title description const "
+        b"pattern format additionalProperties oneOf anyOf allOf not definitions schema id ref http https json "
+        b"org draft minimum maximum minLength maxLength syntax proto2 proto3 package import public option "
+        b"optional repeated reserved message oneof extend extensions service rpc returns stream to max int32 "
+        b"int64 uint32 uint64 sint32 sint64 fixed32 fixed64 sfixed32 sfixed64 bool google protobuf"
+    ).split()
+)
 
 
 class SchemasRule:
-    """Replaces in the records of _schemas: subjects, and every word of a schema that is not of its language."""
+    """Replaces in the records of _schemas: subjects, and every word of a schema that is not of its language (Avro, JSON
+    Schema, Protobuf)."""
 
     def __init__(self, names: Pseudonyms, topics: frozenset[bytes]) -> None:
         self._names, self._topics = names, topics
@@ -319,7 +322,7 @@ class SchemasRule:
 
 
 class ConnectorsRule:
-    """Replaces in the records of connect-configs, whose keys name connectors: connector-NAME, task-NAME-0 and others."""
+    """Replaces in the records of connect-configs, whose keys name connectors: task-NAME-0 and others."""
 
     _KEYS = re.compile(rb"(connector|target-state|commit|task)-(.+?)(-[0-9]+)?", re.DOTALL)
 

@@ -197,10 +197,9 @@ class SegmentRedaction:
 
 
 def packed(head: bytes, area: memoryview) -> bytes:
-    """Returns a v2 batch with the header ``head`` and these records, compressed with its codec, and a right checksum."""
+    """Returns a v2 batch of the header ``head`` and these records, compressed by its codec, with a right checksum."""
     records = compress(target_of(head[V2_FLAGS] & CODEC), area)
     new = bytearray(head) + records
     new[ENTRY_SIZE:ENTRY_OVERHEAD] = _INT32.pack(len(new) - ENTRY_OVERHEAD)
     new[V2_CRC:V2_ATTRIBUTES] = crc32c(memoryview(new)[V2_ATTRIBUTES:]).to_bytes(4, "big")
     return bytes(new)
-

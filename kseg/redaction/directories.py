@@ -49,6 +49,8 @@ from kseg.stores.source import STANDARD_INPUT
 _ROW = re.compile(rb"(?m)^(\S+)(?=[ \t]+-?[0-9]+[ \t]+-?[0-9]+[ \t]*\r?$)")
 """The topic of an entry of a checkpoint."""
 _MIN_HOLE_BYTES = 4096
+_MAX_DEPTH = 4
+"""Of folders below a path: a directory with disks, their partitions, and what lies in these."""
 
 REPLACED, CARRIED, MADE_RANDOM = (
     "its payloads are replaced", "holds numbers only: the same bytes", "of no known kind: random bytes",
@@ -148,7 +150,7 @@ def redact(path: str, change: ChangeOptions, options: RedactOptions, advance: Ca
             for folder, staged in works:
                 if folder.name and (gaps := accepted_gaps(folder.source).ranges):
                     record(staged, gaps, Disk())
-            _take_rows(place, folders, made)
+            _take_rows(folders, made)
     total = Replaced()
     for folder, _ in works:
         twin.plans.append(_plan(output, folder, counts[id(folder)], change.is_dry))
@@ -158,40 +160,42 @@ def redact(path: str, change: ChangeOptions, options: RedactOptions, advance: Ca
 
 
 def _folders(place: Place, names: Pseudonyms) -> Iterator[TwinFolder]:
-    """Yields the folders of the twin. Raises PathError for a path that holds nothing to copy."""
+    """Yields the folders of the twin, each behind the one that it is in. Raises KsegError."""
     with errors_at(place):
-        if not place.is_dir():
-            directory = place.absolute.parent
-            name = directory.name if parse_partition_name(directory.name) else ""
-            folder = TwinFolder(directory, _name_of(name, names))
-            _add(folder, place, place.name)
-            yield folder
+        if place.is_dir():
+            found = list(_walk(place, "", names, _MAX_DEPTH))
+            name = os.path.basename(place.absolute)
+            if parse_partition_name(name) and not any(parse_partition_name(each.name) for each in found):
+                name = _name_of(name, names)
+                for folder in found:
+                    folder.name = f"{name}/{folder.name}" if folder.name else name
+            elif not any(folder.files for folder in found):
+                raise PathError(f"{place}: holds no files")
+            yield from found
             return
-        own, inner = TwinFolder(place, ""), []
-        with place.entries() as entries:
-            listed = sorted(entries, key=lambda entry: entry.name)
-        name = os.path.basename(place.absolute)
-        is_partition = parse_partition_name(name) is not None and not any(
-            parse_partition_name(entry.name) and leads_to_directory(entry, with_links=False) for entry in listed
-        )
-        for entry in listed:
+        if segment_file(place).kind not in LOG_SUFFIXES and side_file(place) is None:
+            raise UnsupportedError(f"{place}: neither a segment nor a side file; unpack an archive first")
+        directory = place.absolute.parent
+        is_partition = parse_partition_name(directory.name) is not None
+        folder = TwinFolder(directory, _name_of(directory.name, names) if is_partition else "")
+        _add(folder, place, place.name)
+        yield folder
+
+
+def _walk(place: Place, name: str, names: Pseudonyms, depth: int) -> Iterator[TwinFolder]:
+    """Yields a folder, and those in it. Links are not followed."""
+    own, inner = TwinFolder(place, name), []
+    with errors_at(place), place.entries() as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
             if leads_to_directory(entry, with_links=False):
-                if not entry.name.startswith(OWN_PREFIX) and not is_partition:
-                    inner.append(entry.name)
+                inner.append(entry.name)
             elif not entry.is_symlink() and is_regular_file(entry):
                 _add(own, place / entry.name, entry.name)
-        if is_partition:
-            own.name = _name_of(name, names)
-        elif not inner and not own.files:
-            raise PathError(f"{place}: holds no files")
-        yield own
-        for name in inner:
-            folder = TwinFolder(place / name, _name_of(name, names))
-            with folder.source.entries() as entries:
-                for entry in sorted(entries, key=lambda entry: entry.name):
-                    if not entry.is_symlink() and is_regular_file(entry):
-                        _add(folder, folder.source / entry.name, entry.name)
-            yield folder
+    yield own
+    for each in inner if depth else ():
+        if not each.startswith(OWN_PREFIX):
+            new = _name_of(each, names)
+            yield from _walk(place / each, f"{name}/{new}" if name else new, names, depth - 1)
 
 
 def _add(folder: TwinFolder, path: Place, name: str) -> None:
@@ -215,10 +219,10 @@ def _made(folder: TwinFolder, made: NewDirectories, is_dry: bool) -> str:
     return made.add(folder.name, is_dry) if folder.name else made.folder
 
 
-def _take_rows(place: Place, folders: Sequence[TwinFolder], made: NewDirectories) -> None:
+def _take_rows(folders: Sequence[TwinFolder], made: NewDirectories) -> None:
     """Gives a twin of one partition its entries in the checkpoints, and the marker of a clean stop."""
     folder = folders[0]
-    if not folder.name or len(folders) != 1:
+    if not folder.name:
         return
     root = folder.source.absolute.parent
     made.rows.update(copied_rows(root, {}, {folder.source.name: folder.name}))

@@ -14,8 +14,10 @@ from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.layout.headers import (
     CODEC,
+    ENTRY_MAGIC,
     ENTRY_OVERHEAD,
     ENTRY_SIZE,
+    MAGIC_V2,
     V0_HEADER_BYTES,
     V1_HEADER_BYTES,
     V2_ATTRIBUTES,
@@ -34,7 +36,7 @@ from kseg.segment.reader import Run, SegmentReader, describe, open_segment
 from kseg.stores.extent import next_data
 
 _INT32 = struct.Struct(">i")
-_HEADS = 0, V0_HEADER_BYTES + 4, V1_HEADER_BYTES + 4, HEADER_BYTES
+_HEADS = V1_HEADER_BYTES + 4, V0_HEADER_BYTES + 4, HEADER_BYTES, 0
 """Bytes of a header at the start of damage, with the size of a key: numbers, and no payload."""
 _ATTEMPTS = 4
 _LARGEST_CHECKED = 16 << 20
@@ -92,11 +94,11 @@ class SegmentRedaction:
             for item in reader.runs():
                 if isinstance(item, Damage):
                     self.damaged_bytes += item.length
+                    at = self._at
                     for piece in self._damage(reader, item):
-                        size = piece if isinstance(piece, int) else len(piece)
-                        self._moves.note(item.position, item.position + size, self._at, size)
-                        self._at += size
+                        self._at += piece if isinstance(piece, int) else len(piece)
                         yield piece
+                    self._moves.note(item.position, item.end, at, self._at - at)
                 else:
                     yield from self._run(reader, item)
 
@@ -180,16 +182,21 @@ class SegmentRedaction:
         is_followed = damage.end < reader.end
 
         def is_alike(new: bytes) -> bool:
-            found = describe(new, 0, len(new), is_followed, reader.is_07, last_offset)
-            return len(new) == len(old) and found.code == damage.code
+            return describe(new, 0, len(new), is_followed, reader.is_07, last_offset).code == damage.code
+
+        mended = None if reader.is_07 else self._batches.mended(old)
+        if mended is not None and is_alike(mended):
+            return mended
 
         broken = reader.broken_batch(damage) if damage.length <= MAX_BATCH_BYTES else None
         if broken is not None and not broken.header.codec:
             new = self._batches.batch(broken)
             if is_alike(new):
                 return new
+        is_v2 = len(old) > ENTRY_MAGIC and old[ENTRY_MAGIC] == MAGIC_V2
+        heads = (HEADER_BYTES, *_HEADS) if is_v2 else _HEADS
         for _ in range(_ATTEMPTS):
-            for head in _HEADS:
+            for head in (0,) if damage.code == "nonsense-block" else heads:
                 new = old[:head] + random_like(old[head:])
                 if is_alike(new):
                     return new

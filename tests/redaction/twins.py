@@ -69,7 +69,7 @@ def shape_of(path: Path) -> list[Any]:
 
 def _shape(item: Batch | Damage) -> tuple[Any, ...]:
     if isinstance(item, Damage):
-        return item.code, item.length
+        return (item.code,)
     records: Any = "cannot be read"
     try:
         sizes = [
@@ -79,10 +79,12 @@ def _shape(item: Batch | Damage) -> tuple[Any, ...]:
             )
             for record in item
         ]  # fmt: skip
-        records = sizes if item.is_valid else len(sizes) > 0
+        records = sizes
     except UndecodableError:
         pass
     codes = sorted(problem.code for problem in item.check())
+    if not item.is_valid:
+        return item.magic, item.is_valid, codes  # of a wrong magic the other fields mean nothing
     if {"undecodable-records", "decompression-limit"} & {*codes}:
         records = "cannot be read"
     return item.magic, item.is_valid, item.compression, item.last_offset, item.max_timestamp, codes, records

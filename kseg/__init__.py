@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         erase,
         quorum,
         recover,
+        redact,
         reindex,
         restore,
         retain,
@@ -83,6 +84,7 @@ __all__ = [
     "open",
     "quorum",
     "recover",
+    "redact",
     "reindex",
     "restore",
     "retain",
@@ -97,8 +99,8 @@ __all__ = [
 
 _MODULES = {
     "kseg.api.changes": (
-        "Action", "Lost", "Plan", "Result", "carve", "compact", "convert", "erase", "quorum", "recover", "reindex",
-        "restore", "retain", "undo",
+        "Action", "Lost", "Plan", "Result", "carve", "compact", "convert", "erase", "quorum", "recover", "redact",
+        "reindex", "restore", "retain", "undo",
     ),
     "kseg.api.log": ("Batch", "Damage", "Log", "Record", "open"),
     "kseg.api.scan": ("Scan", "scan"),

@@ -19,7 +19,7 @@ LAYERS = (
     ("dump", "report", "symptoms", "carving", "serving"),
     ("views",),
     ("output",),
-    ("verification", "recovery", "erasure", "cleaner", "retention", "conversion", "export"),
+    ("verification", "recovery", "erasure", "cleaner", "retention", "conversion", "export", "redaction"),
     ("options",),
     ("changes", "node", "releases", "findings"),
     ("decoders", "sidefiles"),

@@ -41,6 +41,7 @@ from kseg.changes.plan import Plan as ChangePlan
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError
 from kseg.export.arrow import need_pyarrow
 from kseg.formats.compressing import Codec
+from kseg.limits import MAX_BATCH_BYTES
 from kseg.node.topics import check_topics, is_of_topics, of_topics
 from kseg.options.declaration import filled
 from kseg.output.changes import (
@@ -436,6 +437,39 @@ def carve(path: Paths, *, output: Path | None = None, like: Paths = (), lock: bo
         return driver.created(carved.plans, is_dry, reporter, facts=carved.summary())
 
     return Plan("carve", images, run_command, keeps=False)
+
+
+@checked
+def redact(
+    path: Path,
+    *,
+    output: Path | None = None,
+    names: bool = False,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+    lock: bool = True,
+) -> Plan:
+    """Plans a copy without anybody's data in a new log directory, as ``kseg redact`` does.
+
+    ``names``: topic names and header keys are replaced, too.
+
+    >>> result = kseg.redact("crashed-0", output="twin").apply()
+    >>> kseg.verify("twin/crashed-0").ok
+    False
+    """
+    given = locals()
+    from kseg.redaction.directories import RedactOptions
+    from kseg.redaction.directories import redact as write_twin
+
+    if output is None:
+        raise RequestError("redact: give an output: the path is only read")
+    (place,), options = paths_of(path), filled(RedactOptions, given)
+    change = driver.ChangeOptions(takes_lock=lock, output=resolved(os.fspath(output)))
+
+    def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
+        twin = write_twin(place, replace(change, is_dry=is_dry), options, lambda _count: None)
+        return driver.created(twin.plans, is_dry, reporter, facts=twin.facts)
+
+    return Plan("redact", (place,), run_command, keeps=False)
 
 
 @checked

@@ -121,6 +121,8 @@ class NewDirectories:
 
     def _write_checkpoints(self) -> None:
         """Writes the checkpoints of the output, or those that are to come there, with the entries of `rows`."""
+        if not self.rows:
+            return  # what stands there is not read: it may be damaged
         own = rows_to_extend(self.output) | {
             name: found for name, found in rows_to_extend(self.folder).items() if found
         }

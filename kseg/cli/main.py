@@ -43,6 +43,7 @@ GROUPS = {
         "compact": "Compact logs as the broker's log cleaner does: keep the last record of each key.",
         "convert": "Write segments in another format or codec; export records to JSON Lines, CSV, Parquet, Arrow.",
         "erase": "Take records out of logs for good, and certify it.",
+        "redact": "Copy a log without anybody's data: same sizes, offsets, times and damage, other payloads.",
     },
     "Serve": {
         "serve": "Let any Kafka client read logs: a read-only broker over dead files.",
@@ -173,6 +174,7 @@ _OTHER_NAMES = {
     "reindex": "index rebuild rebuild-index indexes snapshots",
     "compact": "clean cleanup cleaner compaction dedup",
     "retain": "retention delete remove rm purge expire prune",
+    "redact": "anonymize anonymise mask scrub pseudonymize sanitize twin share",
     "convert": "export import upgrade recompress compress transform jsonl csv parquet",
     "undo": "revert rollback back",
     "restore": "undelete bring-back move rename copy remote tiered",

@@ -91,6 +91,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("Another codec, in place", "kseg convert --codec zstd --in-place orders-0"),
         ("Records for analysis", "kseg convert --to parquet -o orders.parquet orders-0"),
     ),
+    "redact": (
+        ("A copy to send to those who can help", "kseg redact --output /twin /kafka-logs"),
+        ("One partition, without the names of topics and headers", "kseg redact --names --output /twin orders-0"),
+    ),
     "undo": (
         ("List the changes of a log directory", "kseg undo --list /kafka-logs"),
         ("Undo the last change", "kseg undo orders-0"),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.decoders.decoded import Decoded, Headers, undecodable_json
 from kseg.decoders.schemas import CLUSTER_METADATA, REMOTE_LOG_METADATA
-from kseg.formats.schema import INT16_MAX, MessageError, MessageSchema, Wire, json_text, without_unknown_tags
+from kseg.formats.schema import INT16_MAX, FieldSpan, MessageError, MessageSchema, Wire, json_text, without_unknown_tags
 
 if TYPE_CHECKING:
     from kseg.formats.program import Program
@@ -33,8 +33,13 @@ class FramedRecord(NamedTuple):
     fields: dict[str, Any]
 
 
-def read_framed(data: bytes | None, records: Mapping[int, MessageSchema]) -> FramedRecord:
-    """Reads the record in `data`. Raises MessageError with the text of Kafka's MetadataParseException."""
+def read_framed(
+    data: bytes | None, records: Mapping[int, MessageSchema], spans: list[FieldSpan] | None = None
+) -> FramedRecord:
+    """Reads the record in `data`; `spans` are those of `MessageSchema.read`.
+
+    Raises MessageError with the text of Kafka's MetadataParseException.
+    """
     if data is None:
         raise MessageError("Error while reading frame version")
     wire = Wire(data)
@@ -53,7 +58,7 @@ def read_framed(data: bytes | None, records: Mapping[int, MessageSchema]) -> Fra
     if api_key not in records:
         raise MessageError(f"org.apache.kafka.common.errors.UnsupportedVersionException: Unknown metadata id {api_key}")
     try:
-        fields, end = records[api_key].read(data, version, wire.position)
+        fields, end = records[api_key].read(data, version, wire.position, spans=spans)
     except MessageError as error:
         raise MessageError(f"Failed to deserialize record with type {api_key}") from error
     if end < len(data):
@@ -92,7 +97,7 @@ _SECRET_FIELDS = {
     REMOVE_DELEGATION_TOKEN: ("tokenId",),
 }
 # Broker settings of ConfigDef.Type.PASSWORD, with or without a listener prefix, and common names for them in plug-ins.
-_SECRET_CONFIG = re.compile(r"password|secret|credential|token|jaas\.config|keystore\.key|certificate", re.IGNORECASE)
+SECRET_CONFIG = re.compile(r"password|secret|credential|token|jaas\.config|keystore\.key|certificate", re.IGNORECASE)
 
 
 class ClusterMetadataDecoder:
@@ -130,7 +135,7 @@ def redact(api_key: int, fields: dict[str, Any]) -> None:
     """Replaces the secrets among `fields` of a record of type `api_key`, in place."""
     for name in _SECRET_FIELDS.get(api_key, ()):
         fields[name] = REDACTED
-    if api_key == CONFIG and fields["value"] is not None and _SECRET_CONFIG.search(fields["name"]):
+    if api_key == CONFIG and fields["value"] is not None and SECRET_CONFIG.search(fields["name"]):
         fields["value"] = REDACTED
 
 

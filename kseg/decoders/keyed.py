@@ -124,23 +124,23 @@ class MirrorMakerDecoder:
     """
 
     def __init__(self, name: str, key: str, value: str, text: str, has_version: bool = True) -> None:
-        self._key = MessageSchema(f"{name}Key", key, flexible=None)
-        self._value = MessageSchema(f"{name}Value", value, flexible=None)
-        self._text, self._has_version = f"{name}{{{{{text}}}}}", has_version
+        self.key = MessageSchema(f"{name}Key", key, flexible=None)
+        self.value = MessageSchema(f"{name}Value", value, flexible=None)
+        self._text, self.has_version = f"{name}{{{{{text}}}}}", has_version
         self._is_reserved_name = name != "Heartbeat"
 
     def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
         """Decodes one record; see `kseg.decoders.decoded.Decoder`."""
         try:
-            key_fields = _filling(self._key, key)
+            key_fields = _filling(self.key, key)
             if value is None:
                 return Decoded(json_text(key_fields), TOMBSTONE, key_fields, None)
-            fields = shown = _filling(self._value, value, _VERSION.size * self._has_version)
+            fields = shown = _filling(self.value, value, _VERSION.size * self.has_version)
         except MessageError as error:
             if not self._is_reserved_name:
                 return Decoded(_text(key), _text(value), bytes_value(key), bytes_value(value))
             return _skipped(key, value, offset, str(error))
-        if self._has_version:
+        if self.has_version:
             shown = {"version": "0", "data": fields}
         return Decoded(None, self._text.format(**key_fields, **fields), key_fields, shown)
 

@@ -16,10 +16,11 @@ KIP-630, KIP-853.
 """
 
 import struct
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kseg.formats import record_batch
-from kseg.formats.schema import UNDERFLOW, ZERO_UUID, MessageError, MessageSchema, json_text
+from kseg.formats.schema import UNDERFLOW, ZERO_UUID, FieldSpan, MessageError, MessageSchema, json_text
 
 NAMES = ("ABORT", "COMMIT", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS")
 UNKNOWN = "UNKNOWN"
@@ -93,6 +94,16 @@ def parse_control(key: bytes | None, value: bytes | None) -> ControlRecord:
         for voter in fields["voters"] + fields["grantingVoters"]:
             voter["voterDirectoryId"] = ZERO_UUID
     return ControlRecord(type_id, NAMES[type_id], fields)
+
+
+def spans_in(key: bytes | None, value: bytes | None) -> list[FieldSpan]:
+    """Returns the places of texts in the value of a control record, such as the hosts of voters. Never raises."""
+    spans: list[FieldSpan] = []
+    type_id = parse_control(key, value).type_id
+    if type_id in _MESSAGES and value is not None:
+        with suppress(MessageError):
+            _MESSAGES[type_id].read(value, 0, spans=spans)
+    return spans
 
 
 def control_text(record: ControlRecord) -> str:

@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from struct import Struct
 from struct import error as struct_error
-from typing import Any
+from typing import Any, NamedTuple
 
 from kseg.formats import java_text
 from kseg.formats.java_text import double_text
@@ -82,6 +82,14 @@ class Field:
 
     def is_in(self, version: int) -> bool:
         return _reaches(version, self.since) and (self.until is None or version <= self.until)
+
+
+class FieldSpan(NamedTuple):
+    """Bytes ``[start, end)`` of a message that are a text or bytes; `field` None: of an unknown tagged field."""
+
+    field: Field | None
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -139,10 +147,16 @@ class MessageSchema:
         return writer
 
     def read(
-        self, data: bytes, version: int, position: int = 0, max_items: int = MAX_ITEMS
+        self,
+        data: bytes,
+        version: int,
+        position: int = 0,
+        max_items: int = MAX_ITEMS,
+        spans: "list[FieldSpan] | None" = None,
     ) -> tuple[dict[str, Any], int]:
-        """Returns the message of `version` at `position`, and the position after it. Raises MessageError."""
-        reader = _MessageReader(data, position, self, version, max_items)
+        """Returns the message of `version` at `position`, and the position after it; adds the places of its texts and
+        bytes to `spans`, in order. Raises MessageError."""
+        reader = _MessageReader(data, position, self, version, max_items, spans)
         value = reader.struct(self.fields)
         return value, reader.position
 
@@ -296,10 +310,19 @@ def _layout(fields: tuple[Field, ...], version: int) -> tuple[tuple[Field, ...],
 class _MessageReader(Wire):
     """Reads the fields of one version of one message."""
 
-    def __init__(self, data: bytes, position: int, message: MessageSchema, version: int, max_items: int) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        position: int,
+        message: MessageSchema,
+        version: int,
+        max_items: int,
+        spans: list[FieldSpan] | None,
+    ) -> None:
         super().__init__(data, position)
         self.max_items = max_items
         self.message = message
+        self.spans = spans
         self.version = version
         self.items = 0
         self.is_flexible = message.flexible is not None and _reaches(version, message.flexible)
@@ -316,7 +339,7 @@ class _MessageReader(Wire):
             tag, size = self.uvarint(), self.uvarint()
             each = known.get(tag)
             if each is None:
-                encoded = base64.b64encode(self.array(size)).decode("ascii")
+                encoded = base64.b64encode(self.bytes_of(None, size)).decode("ascii")
                 values.setdefault(UNKNOWN_TAGS, []).append({"tag": tag, "base64": encoded})
             elif not each.is_in(self.version):
                 raise MessageError(f"Tag {tag} is not valid for version {self.version}")
@@ -366,10 +389,17 @@ class _MessageReader(Wire):
             return None
         if is_text and length > INT16_MAX:
             raise MessageError(f"string field {name} had invalid length {length}")
-        data = self.array(length)
+        data = self.bytes_of(each, length)
         if each.kind == "records":
             return length
         return java_text.decode(data) if is_text else base64.b64encode(data).decode("ascii")
+
+    def bytes_of(self, each: Field | None, size: int) -> bytes:
+        """Reads the bytes of a field, and notes their place."""
+        data = self.array(size)
+        if self.spans is not None and size:
+            self.spans.append(FieldSpan(each, self.position - size, self.position))
+        return data
 
     def nested(self, each: Field, _name: str, is_nullable: bool) -> dict[str, Any] | None:
         if is_nullable and (self.number(_NUMBERS["i8"]) < 0 if each.tag is None else self.uvarint() <= 0):

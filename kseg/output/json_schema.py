@@ -234,6 +234,12 @@ carved = directory: bytes, topic: bytes, partition: int, evidence: carving, batc
     ranges: []range
 """
 
+_REPLACED = "files: int, bytes: int, records: int, keys: int, values: int, headerValues: int, randomBytes: int"
+_REDACT = f"""
+{_CHANGES.rstrip()}, {_REPLACED.replace(": int", "?: int")}
+redacted = directory: bytes, original: bytes, {_REPLACED}
+"""
+
 _COMPACT = """
 compaction = directory: bytes, rounds: int, dirtyFrom: int, dirtyTo: int, dirtyRatio: number, checkpoint: int,
     keys: int, laterRounds: []round, oneRoundMemory: int, peakBytes: int, bytesBefore: int, bytesAfter: int,
@@ -295,6 +301,7 @@ OBJECTS = {
     "undo": _CHANGES + _UNDO,
     "restore": _RECOVER + _RESTORE,
     "carve": _CARVE,
+    "redact": _REDACT,
     "quorum": f"{_CHANGES}remains = directory: bytes, message: text",
     "symptoms": _SYMPTOMS,
     "serve": _SERVE,

@@ -268,6 +268,11 @@ class SegmentReader:
         message.offset_before = lambda: last_offset
         return message
 
+    @property
+    def last_offset(self) -> int:
+        """The last offset of the frame before the last item, by which damage is classified; -1 if unknown."""
+        return int(self._scan.last_offset)
+
     def window(self, run: Run, first: int) -> tuple[Any, memoryview, int, int]:
         """Returns the bytes of frames ``first`` to ``stop`` of a run for the kernel, as (bytes, rows, origin, stop).
 

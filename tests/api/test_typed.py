@@ -20,10 +20,11 @@ from kseg.errors import errors_at
 
 FUNCTIONS = (
     kseg.open, kseg.scan, kseg.verify, kseg.recover, kseg.reindex, kseg.compact, kseg.retain, kseg.convert, kseg.undo,
-    kseg.carve, kseg.quorum, kseg.restore, kseg.writer, kseg.log_writer,
+    kseg.carve, kseg.redact, kseg.quorum, kseg.restore, kseg.writer, kseg.log_writer,
 )  # fmt: skip
 NEEDED = {
     kseg.carve: {"output": "never"},
+    kseg.redact: {"output": "never"},
     kseg.quorum: {"rewrite": True},
     kseg.restore: {"undelete": True},
     kseg.convert: {"codec": "zstd"},

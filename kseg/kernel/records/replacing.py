@@ -1,0 +1,175 @@
+"""Replaces keys, values and header values by bytes of the same length, equal ones by equal ones.
+
+A field of up to 8 bytes goes through a keyed permutation (a Feistel network of `hash_key`), so that different fields
+stay different. A longer one becomes its keyed hash, repeated: 16 bytes that differ where fields differ, and that a
+codec packs well, so that a compressed log does not grow.
+"""
+
+import cython
+from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
+from cython.cimports.kseg.kernel.compact.key_map import KeyHash, hash_key
+from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, leave, read_rows, use_frames, use_rows
+
+native_setup()
+
+HASH_BYTES = cython.declare(cython.Py_ssize_t, 16)
+
+
+def permuted(value, size, secret):
+    """Returns the permutation of a number of ``size`` bytes."""
+    block = cython.declare(cython.uchar[ROUND_BYTES])
+    found = cython.declare(KeyHash)
+    bits: cython.int = 4 * size
+    mask: cython.ulonglong = (cython.cast(cython.ulonglong, 1) << bits) - 1
+    left: cython.ulonglong = value >> bits
+    right: cython.ulonglong = value & mask
+    for k in range(ROUNDS):
+        block[0] = k
+        block[ROUND_SIZE] = size
+        put_big(block, ROUND_HALF, right, 4)
+        hash_key(block, 0, ROUND_BYTES, secret, cython.address(found))
+        mixed: cython.ulonglong = left ^ (cython.cast(cython.ulonglong, found.high) & mask)
+        left = right
+        right = mixed
+    return left << bits | right
+
+
+def replace_field(p, at, size, secret, out):
+    """Writes the replacement of ``size`` bytes at p[at] to out[at]; none if the size is negative. ``out`` may be p."""
+    found = cython.declare(KeyHash)
+    value: cython.ulonglong = 0
+    done: cython.longlong = HASH_BYTES
+    if size <= 0:
+        return
+    if size <= LONGEST_PERMUTED:
+        for k in range(size):
+            value = value << 8 | p[at + k]
+        put_big(out, at, permuted(value, cython.cast(cython.int, size), secret), cython.cast(cython.int, size))
+        return
+    hash_key(p, at, size, secret, cython.address(found))
+    put_big(out, at, found.high, 8)
+    if size < HASH_BYTES:
+        put_big(out, at + 8, found.low, cython.cast(cython.int, size - 8))
+        return
+    put_big(out, at + 8, found.low, 8)
+    while done < size:
+        more = min(done, size - done)
+        put_bytes(out, at + done, out, at, more)
+        done += more
+
+
+def replace_text(p, at, size, secret, out):
+    """As `replace_field`, by letters: header keys are text."""
+    replace_field(p, at, size, secret, out)
+    for k in range(size):
+        out[at + k] = 97 + out[at + k] % LETTERS
+
+
+def replace_rows(replacer, p, rows, count, headers, out):
+    """Writes the replacements of all fields of ``count`` rows, whose positions are those of p, to ``out``."""
+    for k in range(count):
+        row = k * ROW_WIDTH
+        replace_field(p, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], replacer.secret, out)
+        replace_field(p, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE], replacer.secret, out)
+        replacer.keys += rows[row + ROW_KEY_SIZE] > 0
+        replacer.values += rows[row + ROW_VALUE_SIZE] > 0
+        for n in range(rows[row + ROW_HEADER_COUNT]):
+            header = (rows[row + ROW_HEADERS] + n) * HEADER_WIDTH
+            replace_field(p, headers[header + HEADER_VALUE], headers[header + HEADER_VALUE_SIZE], replacer.secret, out)
+            replacer.header_values += headers[header + HEADER_VALUE_SIZE] > 0
+            if replacer.with_header_keys:
+                replace_text(p, headers[header + HEADER_KEY], headers[header + HEADER_KEY_SIZE], replacer.secret, out)
+    replacer.records += count
+
+
+def seal_frame(replacer, out):
+    """Writes the checksum of the next frame, an uncompressed one."""
+    at: cython.Py_ssize_t = replacer.frame * replacer.width
+    position: cython.Py_ssize_t = replacer.frames[at + FRAME_POSITION]
+    end: cython.Py_ssize_t = position + replacer.frames[at + FRAME_SIZE]
+    if replacer.frames[at + FRAME_MAGIC] == MAGIC_V2:
+        put_big(out, position + V2_CRC, crc32c(0, out, position + V2_ATTRIBUTES, end), 4)
+    else:
+        put_big(out, position + LEGACY_CRC, crc32(0, out, position + ENTRY_MAGIC, end), 4)
+
+
+class Replacer(FrameCursor):
+    """Replaces the fields of window after window; the caller resets the position (`go_to`).
+
+    ``with_header_keys``: header keys are replaced, too. ``records``, ``keys``, ``values``, ``header_values``: numbers
+    of those replaced so far. ``area_size``: of a batch that NEEDS_PACKING, the size of its records, which are replaced
+    at the start of the expansion buffer.
+    """
+
+    def __init__(self, secret, with_header_keys):
+        FrameCursor.__init__(self)
+        self.secret = secret
+        self.with_header_keys = with_header_keys
+        self.refused = CONTROL
+        self.area_size = 0
+        self.records = self.keys = self.values = self.header_values = 0
+
+    def replace_frames(
+        self,
+        data: BytesIn,
+        frames: Int64sIn,
+        count: cython.Py_ssize_t,
+        rows: Int64sOut,
+        headers: Int64sOut,
+        out: BytesOut,
+        expansion: ExpansionBuffer,
+    ) -> int:
+        """Replaces in the frames (FRAME_*) from ``frame`` up to ``count``; ``out`` is a copy of ``data``.
+
+        Returns DONE; NEEDS_PACKING for a compressed batch, which the caller must write; or NOT_PLAIN and others for one
+        that it must read itself: its bytes in ``out`` are undefined. Control batches are NOT_PLAIN. Raises ValueError
+        if a buffer is too short.
+        """
+        status: cython.int = NEEDS_BUFFER
+        if count <= self.frame:
+            return DONE
+        check_length(len(out), len(data))
+        use_frames(self, data, frames, count, FRAME_WIDTH, expansion, None)
+        self.table.row_count = self.table.header_count = 0
+        use_rows(self, rows, headers)
+        target = bytes_out(out)
+        while status == NEEDS_BUFFER:
+            with cython.nogil:
+                status = DONE
+                while self.frame < self.stop and status == DONE:
+                    self.table.row_count = self.table.header_count = 0
+                    status = read_rows(self)
+                    if status != DONE:
+                        continue
+                    count = self.table.row_count
+                    if self.is_expanded:
+                        replace_rows(
+                            self, self.area.payload, self.table.rows, count, self.table.headers, self.expansion.out
+                        )
+                        if self.area.walk.index >= self.area.header.count:
+                            self.area_size = self.area.end
+                            status = NEEDS_PACKING
+                        continue
+                    replace_rows(self, self.p, self.table.rows, count, self.table.headers, target)
+                    if self.area.walk.index >= self.area.header.count:
+                        seal_frame(self, target)
+                    leave(self, count)
+            if status == NEEDS_BUFFER:
+                status = extend(self, expansion)
+        return status
+
+    def replace(self, payload: BytesOut, rows: Int64sIn, count: cython.Py_ssize_t, headers: Int64sIn) -> None:
+        """Replaces the fields of ``count`` rows in place. Raises ValueError if there are no such rows."""
+        if count <= 0 or len(payload) == 0:
+            return
+        check_length(len(rows), count * ROW_WIDTH)
+        out = bytes_out(payload)
+        replace_rows(self, out, int64s_in(rows), count, int64s_in(headers), out)
+
+    def replace_bytes(self, data: bytes) -> bytes:
+        """Returns the replacement of a field."""
+        found = bytearray(data)
+        if found:
+            out: BytesOut = found
+            replace_field(bytes_out(out), 0, len(found), self.secret, bytes_out(out))
+        return bytes(found)

@@ -1,0 +1,319 @@
+"""Replaces the records of one batch of any format; what cannot be read of it becomes random bytes.
+
+Sizes of records stay, so that an uncompressed batch keeps its size and all its positions. A compressed batch is packed
+anew with its codec. A checksum that was wrong stays wrong by the same difference.
+"""
+
+import os
+import re
+import struct
+from collections.abc import Callable, Iterator
+
+from kseg.formats import message_set, record_batch, v07
+from kseg.formats.compressing import Target, build_wrapper, compress
+from kseg.formats.compression import GZIP, KAFKA_0_7, LZ4, NONE, SNAPPY, decompress, decompress_limited
+from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
+from kseg.kernel.layout import rows as layout
+from kseg.kernel.layout.headers import (
+    ENTRY_MAGIC,
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    LEGACY_CRC,
+    MAGIC_V2,
+    V0_HEADER_BYTES,
+    V07_MIN_BYTES,
+    V07_SIZE_BYTES,
+    V1_HEADER_BYTES,
+    V2_ATTRIBUTES,
+    V2_CRC,
+)
+from kseg.kernel.records.messages import MessageWalk
+from kseg.kernel.records.records import TOO_MANY_HEADERS, RecordWalk
+from kseg.kernel.scan.checksums import crc32, crc32c
+from kseg.limits import MAX_HEADERS, MAX_NESTING
+from kseg.redaction.internal_records import RecordRule, control_value
+from kseg.redaction.pseudonyms import Pseudonyms
+from kseg.segment.items import Batch, Message, Message07, RecordBatch
+
+ZEROS = re.compile(rb"\0{8,}")
+"""Runs of zeros that stay: lost pages, holes, preallocated space."""
+_ATTEMPTS = 8
+_INT32 = struct.Struct(">i")
+_SIZE_BYTES = 4
+_MIN_CHUNK = 5
+_FASTEST = {"gzip": 1, "lz4": 9, "zstd": 1}
+"""Levels: what replaces a payload packs well at any."""
+
+
+def random_like(data: bytes | bytearray | memoryview) -> bytes:
+    """Returns as many random bytes; runs of zeros stay."""
+    data = bytes(data)
+    if not data.strip(b"\0"):
+        return data
+    out = bytearray(os.urandom(len(data)))
+    for found in ZEROS.finditer(data):
+        out[found.start() : found.end()] = bytes(found.end() - found.start())
+    return bytes(out)
+
+
+def target_of(codec: int) -> Target:
+    """Returns the codec at the level for twins."""
+    target = Target(codec, None)
+    return Target(codec, _FASTEST.get(target.name))
+
+
+def reseal(old: bytes | bytearray, new: bytearray, crc_at: int, start: int, is_v2: bool) -> None:
+    """Writes the checksum of the bytes from ``start`` on: right if the old one was, else wrong by the same bits."""
+    crc_of = crc32c if is_v2 else crc32
+    wrong = int.from_bytes(old[crc_at : crc_at + 4], "big") ^ crc_of(memoryview(old)[start:])
+    new[crc_at : crc_at + 4] = (crc_of(memoryview(new)[start:]) ^ wrong).to_bytes(4, "big")
+
+
+class BatchRedaction:
+    """Replaces batch after batch. ``rule``: of records of an internal topic; None: all payloads are replaced.
+
+    ``lost_bytes``: the number of bytes that became random.
+    """
+
+    def __init__(self, names: Pseudonyms, rule: RecordRule | None, scratch: Scratch) -> None:
+        self.replacer = names.replacer()
+        self.lost_bytes = 0
+        self._names, self._rule, self._scratch = names, rule, scratch
+
+    def batch(self, batch: Batch) -> bytes:
+        """Returns the bytes of the batch in the twin."""
+        if not batch.is_valid and not isinstance(batch, Message07):
+            mended = self.mended(bytes(batch.data))
+            if mended is not None:
+                return mended
+        if isinstance(batch, RecordBatch):
+            return self._v2(batch)
+        if isinstance(batch, Message07):
+            return self._entry_07(bytes(batch.data))
+        assert isinstance(batch, Message)
+        return self._message(bytes(batch.data), MAX_NESTING)
+
+    def mended(self, old: bytes) -> bytes | None:
+        """Returns the twin of a batch whose checksum is right, once its length is, or the magic of v2: the checksum
+        does not cover them. What mends the batch then mends its twin. None if it is no such batch."""
+        if len(old) < HEADER_BYTES:
+            return None
+        size = _INT32.pack(len(old) - ENTRY_OVERHEAD)
+        is_v2 = int.from_bytes(old[V2_CRC:V2_ATTRIBUTES], "big") == crc32c(old[V2_ATTRIBUTES:])
+        if is_v2:
+            magic = bytes((MAGIC_V2,))
+            right = old[:ENTRY_SIZE] + size + old[ENTRY_OVERHEAD:ENTRY_MAGIC] + magic + old[V2_CRC:]
+            new = bytearray(self._v2(RecordBatch(right, 0, len(right), MAGIC_V2, True, self._scratch)))
+            new[ENTRY_MAGIC] = old[ENTRY_MAGIC]
+        elif old[ENTRY_MAGIC] < MAGIC_V2 and int.from_bytes(old[LEGACY_CRC:ENTRY_MAGIC], "big") == crc32(
+            old[ENTRY_MAGIC:]
+        ):
+            new = bytearray(self._message(old[:ENTRY_SIZE] + size + old[ENTRY_OVERHEAD:], MAX_NESTING))
+        else:
+            return None
+        claimed = _INT32.unpack_from(old, ENTRY_SIZE)[0]
+        grown = claimed + len(new) - len(old) if claimed >= 0 else claimed
+        new[ENTRY_SIZE:ENTRY_OVERHEAD] = (grown & 0xFFFFFFFF).to_bytes(4, "big")
+        return bytes(new)
+
+    # v2
+
+    def _v2(self, batch: RecordBatch) -> bytes:
+        old, header = bytes(batch.data), batch.header
+        remarks: list[tuple[str, str]] = []
+        try:
+            opened = record_batch.open_records(old, header, self._scratch.max_batch_bytes, None, remarks)
+        except UndecodableError:
+            return self._same_problems(batch, lambda: old[:HEADER_BYTES] + self._lost(old[HEADER_BYTES:]))
+        if header.codec == NONE or header.record_count == 0:
+            new = bytearray(old)
+            self._records(new, HEADER_BYTES, header)
+            reseal(old, new, V2_CRC, V2_ATTRIBUTES, True)
+            return bytes(new)
+        area = bytearray(opened[0])
+        self._records(area, 0, header)
+        areas = _packed(header.codec, area)
+        return self._same_problems(batch, lambda: old[:HEADER_BYTES] + next(areas, b""), is_plain=not remarks)
+
+    def _same_problems(self, batch: RecordBatch, make: Callable[[], bytes], is_plain: bool = False) -> bytes:
+        """Returns a batch of ``make``, sealed, with the problems of the old one, if a few attempts give it."""
+        wanted = [] if is_plain else sorted(problem.code for problem in batch.check())
+        first = b""
+        for _ in range(_ATTEMPTS):
+            new = bytearray(make())
+            if len(new) <= HEADER_BYTES < batch.size:
+                break
+            if len(new) != batch.size:
+                new[ENTRY_SIZE:ENTRY_OVERHEAD] = _INT32.pack(len(new) - ENTRY_OVERHEAD)
+            reseal(bytes(batch.data), new, V2_CRC, V2_ATTRIBUTES, True)
+            first = first or bytes(new)
+            if is_plain:
+                break
+            twin = RecordBatch(bytes(new), 0, len(new), batch.magic, batch.is_valid, self._scratch)
+            if sorted(problem.code for problem in twin.check()) == wanted:
+                return bytes(new)
+        return first
+
+    def _records(self, area: bytearray, start: int, header: record_batch.RecordBatchHeader) -> None:
+        """Replaces the records in place; from the first one that cannot be read on, all is lost."""
+        walk, headers = RecordWalk(record_batch.HEADER.pack(*header), start), self._scratch.headers
+        rows = self._scratch.rows
+        while header.record_count:
+            status = walk.read(area, rows, headers)
+            if walk.row_count:
+                self._rows(area, Rows(area, rows, headers, walk.row_count), header.is_control)
+            if status == layout.DONE:
+                return
+            if status == TOO_MANY_HEADERS and len(headers) < MAX_HEADERS * layout.HEADER_WIDTH:
+                headers = int64s(MAX_HEADERS * layout.HEADER_WIDTH)
+            elif status != layout.FULL:
+                break
+        area[walk.position :] = self._lost(area[walk.position :])
+
+    def _rows(self, area: bytearray, rows: Rows, is_control: bool = False) -> None:
+        """Replaces the fields of rows in place."""
+        columns, headers = rows.rows, rows.headers
+        if self._rule is None and not is_control:
+            self.replacer.replace(area, columns, rows.count, headers)
+            return
+        entries = list(rows.entries())
+        if not is_control:
+            of_headers = int64s(rows.count * layout.ROW_WIDTH)
+            of_headers[:] = columns[: rows.count * layout.ROW_WIDTH]
+            for row in range(rows.count):  # keys and values are not for the kernel
+                for column in (layout.ROW_KEY_SIZE, layout.ROW_VALUE_SIZE):
+                    of_headers[row * layout.ROW_WIDTH + column] = -1
+            self.replacer.replace(area, of_headers, rows.count, headers)
+        for row, (_, key, value) in enumerate(entries):
+            if is_control:
+                new_key, new_value = key, None if value is None else control_value(key, value, self._names)
+            else:
+                assert self._rule is not None
+                new_key, new_value = self._rule.replace(key, value)
+                self.replacer.keys += bool(key)
+                self.replacer.values += bool(value)
+            at = row * layout.ROW_WIDTH
+            for column, new in ((layout.ROW_KEY, new_key), (layout.ROW_VALUE, new_value)):
+                if new:
+                    area[columns[at + column] : columns[at + column] + len(new)] = new
+
+    def _lost(self, data: bytes | bytearray) -> bytes:
+        self.lost_bytes += len(data)
+        return random_like(data)
+
+    # v0 and v1
+
+    def _message(self, old: bytes, depth: int) -> bytes:
+        header = message_set.parse_header(old)
+        start = (V1_HEADER_BYTES if header.magic else V0_HEADER_BYTES) + _SIZE_BYTES
+        if header.codec == NONE:
+            walk, new = MessageWalk(), bytearray(old)
+            if walk.read(old, self._scratch.rows) == layout.DONE and walk.row_count == 1:
+                self._rows(new, Rows(new, self._scratch.rows, self._scratch.headers, 1))
+            else:
+                new[start:] = self._lost(old[start:])
+            reseal(old, new, LEGACY_CRC, ENTRY_MAGIC, False)
+            return bytes(new)
+        try:
+            value = message_set.value_of(old, 0, len(old))
+            if value is None or depth == 0:
+                raise UndecodableError("undecodable-records", "")
+            limit = self._scratch.max_batch_bytes
+            inner = bytes(decompress_limited(header.codec, bytes(value), header.magic, limit, None, []))
+        except UndecodableError:
+            new = bytearray(old[:start] + self._lost(old[start:]))
+            new[start : start + _SIZE_BYTES] = old[start : start + _SIZE_BYTES]  # the size of the value, if no key
+            reseal(old, new, LEGACY_CRC, ENTRY_MAGIC, False)
+            return bytes(new)
+        attributes = header.attributes & ~7
+        packed = build_wrapper(
+            header.magic, header.offset, header.timestamp, attributes, self._set(inner, depth - 1),
+            target_of(header.codec),
+        )  # fmt: skip
+        new = bytearray(packed)
+        if header.magic not in (0, 1):
+            new[ENTRY_MAGIC] = old[ENTRY_MAGIC]
+        reseal(old, new, LEGACY_CRC, ENTRY_MAGIC, False)
+        return bytes(new)
+
+    def _set(self, inner: bytes, depth: int) -> bytes:
+        """Returns a message set with the fields of its messages replaced."""
+        out, at = [], 0
+        while len(inner) - at >= V0_HEADER_BYTES + 2 * _SIZE_BYTES:
+            size = _INT32.unpack_from(inner, at + ENTRY_SIZE)[0] + ENTRY_OVERHEAD
+            if not V0_HEADER_BYTES + 2 * _SIZE_BYTES <= size <= len(inner) - at:
+                break
+            out.append(self._message(inner[at : at + size], depth))
+            at += size
+        rest = inner[at:]
+        return b"".join((*out, rest[:ENTRY_OVERHEAD], self._lost(rest[ENTRY_OVERHEAD:])))
+
+    # 0.7
+
+    def _entry_07(self, old: bytes, depth: int = 0, is_short: bool = False) -> bytes:
+        header = v07.parse_header(old)
+        start = V07_MIN_BYTES + (header.magic != 0)
+        payload = old[start:]
+        try:
+            if header.codec == NONE:
+                new = self._names.payload(payload)
+                if is_short:
+                    new = bytes((97 + new[0] % 26,)) * len(new) if new else new
+                self.replacer.records += 1
+                self.replacer.values += bool(payload)
+            elif depth >= MAX_NESTING:
+                raise UndecodableError("undecodable-records", "")
+            else:
+                inner = bytes(decompress(header.codec, payload, KAFKA_0_7, self._scratch.max_batch_bytes, []))
+                new = _filled(header.codec, compress(target_of(header.codec), self._set_07(inner, depth + 1)), payload)
+                if len(new) != len(payload):  # letters pack better
+                    again = compress(target_of(header.codec), self._set_07(inner, depth + 1, is_short=True))
+                    new = _filled(header.codec, again, payload)
+        except UndecodableError:
+            new = self._lost(payload)
+        out = bytearray(old[:start] + new)
+        if len(new) != len(payload):
+            out[:V07_SIZE_BYTES] = _INT32.pack(len(out) - V07_SIZE_BYTES)
+        reseal(old, out, start - 4, start, False)
+        return bytes(out)
+
+    def _set_07(self, inner: bytes, depth: int, is_short: bool = False) -> bytes:
+        out, at = [], 0
+        while len(inner) - at >= V07_MIN_BYTES + 1:
+            size = _INT32.unpack_from(inner, at)[0] + V07_SIZE_BYTES
+            if not V07_MIN_BYTES + 1 <= size <= len(inner) - at:
+                break
+            out.append(self._entry_07(inner[at : at + size], depth, is_short))
+            at += size
+        return b"".join((*out, inner[at : at + V07_MIN_BYTES], self._lost(inner[at + V07_MIN_BYTES :])))
+
+
+def _packed(codec: int, area: bytes | bytearray) -> Iterator[bytes]:
+    """Yields forms of a compressed area, the usual one first, and those with what readers pass over or refuse."""
+    packed = compress(target_of(codec), area)
+    yield packed
+    yield packed + os.urandom(5)
+    if codec == LZ4:
+        from lz4 import frame
+
+        form = {"block_size": frame.BLOCKSIZE_MAX64KB, "store_size": False}
+        yield bytes(frame.compress(bytes(area), block_linked=True, **form))
+        yield packed[:6] + bytes((packed[6] ^ 1,)) + packed[7:]
+
+
+def _filled(codec: int, packed: bytes, old: bytes) -> bytes:
+    """Returns a stream of the size of the old one, if there is room: 0.7 counts offsets in bytes, so none may move.
+
+    A member of gzip has a field for more, a stream of snappy takes empty chunks: a length, and a size of zero in 1 to 5
+    bytes.
+    """
+    room = len(old) - len(packed)
+    if codec == GZIP and 2 <= room < 1 << 16:
+        return packed[:3] + b"\x04" + packed[4:10] + (room - 2).to_bytes(2, "little") + bytes(room - 2) + packed[10:]
+    chunks = []
+    while codec == SNAPPY and room >= _MIN_CHUNK:
+        size = min(room, 2 * _MIN_CHUNK - 1) if room < 2 * _MIN_CHUNK else _MIN_CHUNK
+        room -= size
+        chunks.append(_INT32.pack(size - 4) + b"\x80" * (size - 5) + b"\0")
+    return packed + b"".join(chunks)

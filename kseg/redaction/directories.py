@@ -1,0 +1,354 @@
+"""Writes the twin of a log directory, partition or file: a log directory of its own, completely or not at all."""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
+from typing import NamedTuple
+
+from kseg.changes.accepted_gaps import accepted_gaps, record
+from kseg.changes.apply import check_free
+from kseg.changes.disk import Disk
+from kseg.changes.driver.command import ChangeOptions
+from kseg.changes.new_directories import NewDirectories, new_directories
+from kseg.changes.output_rows import copied_rows
+from kseg.changes.plan import CREATE, Plan, Step
+from kseg.errors import PathError, UnsupportedError, errors_at
+from kseg.formats.json_values import name_value
+from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import INDEX, LOG, LOG_SUFFIXES
+from kseg.kernel.files.system import WriteBehind
+from kseg.limits import MAX_INDEX_BYTES, WINDOW_BYTES
+from kseg.options import declaration
+from kseg.options.declaration import CONTENTS, option
+from kseg.redaction.batches import random_like
+from kseg.redaction.internal_records import rule_for
+from kseg.redaction.pseudonyms import Pseudonyms
+from kseg.redaction.segments import Moves, Piece, SegmentRedaction
+from kseg.runtime.threads import Pipeline, usable_cores
+from kseg.segment.files import (
+    CLEAN_SHUTDOWN,
+    LOCK_NAME,
+    LOG_DIRECTORY_FILES,
+    OWN_PREFIX,
+    SegmentFile,
+    is_regular_file,
+    leads_to_directory,
+    parse_partition_name,
+    segment_file,
+)
+from kseg.segment.seek import OFFSET_ENTRY
+from kseg.sidefiles.kinds import side_file
+from kseg.stores.no_follow import create_file
+from kseg.stores.place import Place
+from kseg.stores.source import STANDARD_INPUT
+
+_ROW = re.compile(rb"(?m)^(\S+)(?=[ \t]+-?[0-9]+[ \t]+-?[0-9]+[ \t]*\r?$)")
+"""The topic of an entry of a checkpoint."""
+_MIN_HOLE_BYTES = 4096
+_MAX_DEPTH = 4
+"""Of folders below a path: a directory with disks, their partitions, and what lies in these."""
+
+REPLACED, CARRIED, MADE_RANDOM = (
+    "its payloads are replaced", "holds numbers only: the same bytes", "of no known kind: random bytes",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RedactOptions:
+    """The options of `kseg redact`."""
+
+    names: bool = option("--names", CONTENTS, "Replace topic names and header keys, too.", bool)
+    max_batch_bytes: int = declaration.batch_limit()
+    jobs: int | None = declaration.jobs("threads")
+
+
+@dataclass(slots=True)
+class Replaced:
+    """Numbers of what a twin has in place of the original. ``lost_bytes``: of broken batches and other damage, and of
+    files of no known kind, that became random."""
+
+    files: int = 0
+    bytes: int = 0
+    records: int = 0
+    keys: int = 0
+    values: int = 0
+    header_values: int = 0
+    lost_bytes: int = 0
+
+    def add(self, other: "Replaced") -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def as_json(self) -> dict[str, int]:
+        return {
+            "files": self.files, "bytes": self.bytes, "records": self.records, "keys": self.keys,
+            "values": self.values, "headerValues": self.header_values, "randomBytes": self.lost_bytes,
+        }  # fmt: skip
+
+
+class TwinFile(NamedTuple):
+    """A file to write: ``source``, its path; ``name`` in the twin's folder."""
+
+    source: Place
+    name: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(slots=True)
+class TwinFolder:
+    """A folder of the twin: ``name`` is that in the twin, "" for its root; ``source`` the directory that is copied."""
+
+    source: Place
+    name: str
+    files: list[TwinFile] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Twin:
+    """``plans``: a plan of new files for each folder; ``facts``: what was replaced in all, once it is written."""
+
+    plans: list[Plan]
+    facts: dict[str, int] | None = None
+
+
+def redact(path: str, change: ChangeOptions, options: RedactOptions, advance: Callable[[int], None]) -> Twin:
+    """Writes the twin of a path to the output, or plans it in a dry run. Raises KsegError; nothing was written then.
+
+    ``advance`` gets numbers of bytes read.
+    """
+    if path == STANDARD_INPUT:
+        raise UnsupportedError("redact does not read standard input: name a file or directory")
+    names = Pseudonyms(options.names)
+    place = Place(path, is_named=True)
+    folders = list(_folders(place, names))
+    topics = frozenset(
+        os.fsencode(found[0]) for folder in folders if (found := parse_partition_name(folder.source.name))
+    )
+    writer = _Writer(names, topics, options.max_batch_bytes, advance)
+    output, twin = change.output or "", Twin([])
+    if Place(output).absolute.startswith(place.absolute + os.sep):
+        raise PathError(f"{output}: lies in {path}, which is only read")
+    with new_directories(output, change.takes_lock, change.is_dry) as made:
+        if not change.is_dry:
+            check_free(Place(made.folder), sum(file.size for folder in folders for file in folder.files))
+        works = [(folder, _made(folder, made, change.is_dry)) for folder in folders]
+        counts = {id(folder): Replaced() for folder in folders}
+        if not change.is_dry:
+            tasks = [
+                partial(writer.write, folder, file, Place(staged) / file.name, counts[id(folder)])
+                for folder, staged in works
+                for file in sorted(folder.files, key=lambda file: -file.size)
+            ]
+            with Pipeline(options.jobs or usable_cores()) as pipeline:
+                for _ in pipeline.each(tasks):
+                    pass
+            for folder, staged in works:
+                if folder.name and (gaps := accepted_gaps(folder.source).ranges):
+                    record(staged, gaps, Disk())
+            _take_rows(folders, made)
+    total = Replaced()
+    for folder, _ in works:
+        twin.plans.append(_plan(output, folder, counts[id(folder)], change.is_dry))
+        total.add(counts[id(folder)])
+    twin.facts = None if change.is_dry else total.as_json()
+    return twin
+
+
+def _folders(place: Place, names: Pseudonyms) -> Iterator[TwinFolder]:
+    """Yields the folders of the twin, each behind the one that it is in. Raises KsegError."""
+    with errors_at(place):
+        if place.is_dir():
+            found = list(_walk(place, "", names, _MAX_DEPTH))
+            name = os.path.basename(place.absolute)
+            if parse_partition_name(name) and not any(parse_partition_name(each.name) for each in found):
+                name = _name_of(name, names)
+                for folder in found:
+                    folder.name = f"{name}/{folder.name}" if folder.name else name
+            elif not any(folder.files for folder in found):
+                raise PathError(f"{place}: holds no files")
+            yield from found
+            return
+        if segment_file(place).kind not in LOG_SUFFIXES and side_file(place) is None:
+            raise UnsupportedError(f"{place}: neither a segment nor a side file; unpack an archive first")
+        directory = place.absolute.parent
+        is_partition = parse_partition_name(directory.name) is not None
+        folder = TwinFolder(directory, _name_of(directory.name, names) if is_partition else "")
+        _add(folder, place, place.name)
+        yield folder
+
+
+def _walk(place: Place, name: str, names: Pseudonyms, depth: int) -> Iterator[TwinFolder]:
+    """Yields a folder, and those in it. Links are not followed."""
+    own, inner = TwinFolder(place, name), []
+    with errors_at(place), place.entries() as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if leads_to_directory(entry, with_links=False):
+                inner.append(entry.name)
+            elif not entry.is_symlink() and is_regular_file(entry):
+                _add(own, place / entry.name, entry.name)
+    yield own
+    for each in inner if depth else ():
+        if not each.startswith(OWN_PREFIX):
+            new = _name_of(each, names)
+            yield from _walk(place / each, f"{name}/{new}" if name else new, names, depth - 1)
+
+
+def _add(folder: TwinFolder, path: Place, name: str) -> None:
+    if name == LOCK_NAME or name.startswith(OWN_PREFIX):
+        return
+    status = path.status()
+    folder.files.append(TwinFile(path, name, status.st_size, status.st_mtime_ns))
+
+
+def _name_of(directory: str, names: Pseudonyms) -> str:
+    """Returns the name that a directory has in the twin."""
+    found = parse_partition_name(directory)
+    if found is None or not names.with_topics:
+        return directory
+    topic = os.fsencode(found[0])
+    data = os.fsencode(directory)
+    return os.fsdecode(names.topic(topic) + data[len(topic) :]) if data.startswith(topic) else directory
+
+
+def _made(folder: TwinFolder, made: NewDirectories, is_dry: bool) -> str:
+    return made.add(folder.name, is_dry) if folder.name else made.folder
+
+
+def _take_rows(folders: Sequence[TwinFolder], made: NewDirectories) -> None:
+    """Gives a twin of one partition its entries in the checkpoints, and the marker of a clean stop."""
+    folder = folders[0]
+    if not folder.name:
+        return
+    root = folder.source.absolute.parent
+    made.rows.update(copied_rows(root, {}, {folder.source.name: folder.name}))
+    for name in sorted(LOG_DIRECTORY_FILES & {CLEAN_SHUTDOWN, "meta.properties"}):
+        if (root / name).is_file():
+            with errors_at(root / name):
+                content = (root / name).read(1 << 20)
+            Disk().write_file(Place(made.folder) / name, content, made.folder, needs_owner=False)
+
+
+def _plan(output: str, folder: TwinFolder, replaced: Replaced, is_dry: bool) -> Plan:
+    directory = Place(output) / folder.name if folder.name else Place(output)
+    steps = [Step(CREATE, file.name, _reason(file), None, file.size) for file in folder.files]
+    plan = Plan(directory, steps)
+    if not is_dry:
+        row = {"type": "redacted", "directory": name_value(directory), "original": name_value(folder.source)}
+        plan.facts.append({**row, **replaced.as_json()})
+    return plan
+
+
+def _reason(file: TwinFile) -> str:
+    if segment_file(file.source).kind in LOG_SUFFIXES:
+        return REPLACED
+    return MADE_RANDOM if side_file(file.source) is None else CARRIED
+
+
+class _Writer:
+    """Writes the files of a twin, several at a time."""
+
+    def __init__(
+        self, names: Pseudonyms, topics: frozenset[bytes], max_batch_bytes: int, advance: Callable[[int], None]
+    ) -> None:
+        self._names, self._topics, self._max_batch_bytes, self._advance = names, topics, max_batch_bytes, advance
+        self._lock = Lock()
+        self._begun: set[str] = set()
+        self._scratch: list[Scratch] = []
+
+    def write(self, folder: TwinFolder, file: TwinFile, target: str, counts: Replaced) -> None:
+        """Writes a file, an index with its segment. Raises KsegError."""
+        found, side = segment_file(file.source), side_file(file.source)
+        one = Replaced(files=1)
+        if found.kind in LOG_SUFFIXES:
+            one = self._segment(folder, file, found, target)
+        elif side is not None and side.kind == INDEX and self._has_log(folder, file):
+            return  # written with its segment
+        elif side is not None:
+            one.bytes = self._put(file, target, self._carried(file, side.kind))
+        else:
+            one.bytes = one.lost_bytes = self._put(file, target, map(random_like, _windows(file.source)))
+        with self._lock:
+            counts.add(one)
+
+    def _has_log(self, folder: TwinFolder, file: TwinFile) -> bool:
+        log = file.name.replace(INDEX, LOG, 1)
+        return file.size <= MAX_INDEX_BYTES and any(each.name == log for each in folder.files)
+
+    def _segment(self, folder: TwinFolder, file: TwinFile, found: SegmentFile, target: str) -> Replaced:
+        """Writes a segment and its index, whose positions follow the batches."""
+        name = file.name.replace(LOG, INDEX, 1) if found.kind == LOG else ""
+        index = next((each for each in folder.files if each.name == name and each.size <= MAX_INDEX_BYTES), None)
+        data = b""
+        if index is not None:
+            with errors_at(index.source):
+                data = index.source.read(MAX_INDEX_BYTES)
+        whole = len(data) // OFFSET_ENTRY.size * OFFSET_ENTRY.size
+        entries = list(OFFSET_ENTRY.iter_unpack(data[:whole]))
+        moves = Moves([position for _, position in entries])
+        with self._lock:
+            scratch = self._scratch.pop() if self._scratch else Scratch(self._max_batch_bytes)
+        rule = rule_for(found.topic, found.kind, self._names, self._topics)
+        redaction = SegmentRedaction(found, self._names, rule, scratch, moves)
+        size = self._put(file, target, redaction.pieces())
+        counts = redaction.counts
+        one = Replaced(1, size, counts.records, counts.keys, counts.values, counts.header_values)
+        one.lost_bytes = redaction.damaged_bytes + redaction.lost_bytes
+        if index is not None:
+            moved = b"".join(OFFSET_ENTRY.pack(offset, moves.moved(position)) for offset, position in entries)
+            place = Place(target).parent / index.name
+            one.files, one.bytes = 2, size + self._put(index, place, iter((moved, data[whole:])))
+        with self._lock:
+            self._scratch.append(scratch)
+        return one
+
+    def _carried(self, file: TwinFile, kind: str) -> Iterator[Piece]:
+        """Yields the bytes of a side file; topics in checkpoints get their names in the twin."""
+        if kind not in LOG_DIRECTORY_FILES or not kind.endswith("-checkpoint") or not self._names.with_topics:
+            yield from _windows(file.source)
+            return
+        with errors_at(file.source):
+            data = file.source.read(64 << 20)
+        yield _ROW.sub(lambda found: self._names.topic(found[1]), data)
+
+    def _put(self, file: TwinFile, target: str, pieces: "Iterator[Piece]") -> int:
+        """Writes a file of pieces, with holes for zeros. It is not synced: a twin can be made again."""
+        size = 0
+        descriptor = create_file(target)
+        try:
+            behind = WriteBehind(descriptor)
+            for piece in pieces:
+                length = piece if isinstance(piece, int) else len(piece)
+                self._advance(length)
+                if isinstance(piece, int) or (length >= _MIN_HOLE_BYTES and _is_zero(piece)):
+                    size += length
+                    os.lseek(descriptor, size, os.SEEK_SET)
+                    continue
+                view = memoryview(piece)
+                while view:
+                    view = view[os.write(descriptor, view) :]
+                size += length
+                behind.wrote(length)
+            os.ftruncate(descriptor, size)
+            Disk().set_default_mode(descriptor)
+            os.utime(descriptor, ns=(file.mtime_ns, file.mtime_ns))
+        finally:
+            os.close(descriptor)
+        return size
+
+
+def _is_zero(data: bytes | bytearray | memoryview) -> bool:
+    return not data[0] and not data[-1] and not bytes(data).strip(b"\0")
+
+
+def _windows(place: Place) -> Iterator[bytes]:
+    """Yields the bytes of a file. Raises PathError."""
+    with errors_at(place), closing(place.open_extent()) as extent:
+        at = 0
+        while data := extent.pread(WINDOW_BYTES, at):
+            yield data
+            at += len(data)

@@ -1,0 +1,340 @@
+"""Replaces the names and secrets in records of Kafka's internal topics, so that these still decode, and still join.
+
+A record keeps its bytes but for its texts and bytes, which get replacements of the same length: numbers, times, topic
+ids and the words of the protocols stay. Equal names get equal replacements in all topics of a run. What does not decode
+is replaced as the records of any other topic.
+"""
+
+import json
+import re
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, Protocol
+
+from kseg.decoders import FOR_TOPIC, name_for
+from kseg.decoders.framed import CONFIG, SECRET_CONFIG, read_framed
+from kseg.decoders.keyed import MirrorMakerDecoder, decoder
+from kseg.decoders.schemas import (
+    ASSIGNMENT,
+    CLUSTER_METADATA,
+    CONSUMER_OFFSETS,
+    REMOTE_LOG_METADATA,
+    SHARE_GROUP_STATE,
+    SUBSCRIPTION,
+    TRANSACTION_STATE,
+    Topic,
+)
+from kseg.formats.control import spans_in
+from kseg.formats.schema import Field, FieldSpan, MessageError, MessageSchema
+from kseg.redaction.pseudonyms import Pseudonyms
+
+Replacement = Callable[[bytes], bytes]
+"""Returns other bytes of the same length."""
+
+_TOPIC_FIELDS = frozenset(
+    (
+        "topic topicName topics subscribedTopicNames sourceTopics repartitionSinkTopics stateChangelogTopics.name "
+        "repartitionSourceTopics.name topicIdPartition.name TopicRecord.name"
+    ).split()
+)
+_KEPT_FIELDS = frozenset(
+    (
+        "protocolType protocol serverAssignor supportedProtocols.name features.name FeatureLevelRecord.name "
+        "endPoints.name endpoints.name ConfigRecord.name ClientQuotaRecord.key entityType lastAssignmentConfigs.key "
+        "lastAssignmentConfigs.value topicConfigs.key topicConfigs.value subtopologyId BeginTransactionRecord.name"
+    ).split()
+)
+"""Words of protocols, and names that Kafka gives; listeners among them."""
+_IDENTITIES = frozenset(("group", "groupId", "transactionalId"))
+_HOSTS = frozenset(("host", "clientHost"))
+_PRINCIPALS = frozenset(("principal", "owner", "requester", "renewers"))
+_PROTOCOL_BYTES = {"subscription": SUBSCRIPTION, "metadata": SUBSCRIPTION, "assignment": ASSIGNMENT}
+"""Bytes of members that hold messages of consumers."""
+
+_ACL = 18
+_TOPIC, _GROUP, _CLUSTER, _TRANSACTIONAL_ID = 2, 3, 4, 5
+"""Types of the resources of ACLs (ResourceType)."""
+_CONFIG_OF_TOPIC, _CONFIG_OF_GROUP = 2, 32
+"""Types of the resources of settings (ConfigResource.Type); brokers have numbers as names."""
+_PLAIN_VALUE = re.compile(r"[-+0-9.,:*\[\]]*|true|false")
+_VALUES_KEPT = frozenset(
+    ("cleanup.policy", "compression.type", "message.timestamp.type", "message.format.version", "min.insync.replicas")
+)
+"""Settings whose values are Kafka's words."""
+
+_VERSION = struct.Struct(">h")
+
+
+class RecordRule(Protocol):
+    """Replaces in one record; keys and values keep their lengths."""
+
+    def replace(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]: ...
+
+
+def rule_for(
+    topic: str | None, kind: str, names: Pseudonyms, topics: frozenset[bytes] = frozenset()
+) -> RecordRule | None:
+    """Returns the rule for the records of an internal topic; None for any other topic.
+
+    ``kind``: the suffix of the file; ``topics``: those of the same log directory, by which subjects of schemas are
+    known.
+    """
+    name = name_for(topic, kind)
+    if name == "cluster-metadata":
+        return FramedRule(CLUSTER_METADATA, names)
+    if name == "remote-log-metadata":
+        return FramedRule(REMOTE_LOG_METADATA, names)
+    if name in FOR_TOPIC.values():
+        return CoordinatorRule(_COORDINATORS[name or ""], names)
+    if name is not None:
+        found = decoder(name)
+        assert isinstance(found, MirrorMakerDecoder)
+        return MirrorMakerRule(found, names)
+    if topic == "_schemas":
+        return SchemasRule(names, topics)
+    return ConnectorsRule(names) if topic == "connect-configs" else None
+
+
+_COORDINATORS: dict[str, Topic] = {
+    "offsets": CONSUMER_OFFSETS, "transaction-log": TRANSACTION_STATE, "share-group-state": SHARE_GROUP_STATE,
+}  # fmt: skip
+
+
+def control_value(key: bytes | None, value: bytes, names: Pseudonyms) -> bytes:
+    """Returns the value of a control record without the hosts of voters."""
+    return _in_spans(value, spans_in(key, value), {}, names)
+
+
+@lru_cache(maxsize=256)
+def _fields_by_path(message: MessageSchema) -> Mapping[Field, tuple[str, str]]:
+    """Returns for each text and bytes field of a message its name, and its name behind that of the struct around it."""
+
+    def walk(fields: tuple[Field, ...], around: str) -> Iterator[tuple[Field, tuple[str, str]]]:
+        for each in fields:
+            yield each, (each.name, f"{around}.{each.name}")
+            yield from walk(each.fields, each.name)
+
+    return dict(walk(message.fields, message.name))
+
+
+def _in_spans(data: bytes, spans: list[FieldSpan], paths: Mapping[Field, tuple[str, str]], names: Pseudonyms) -> bytes:
+    """Returns ``data`` with all fields at ``spans`` replaced by their names' rules."""
+    out = bytearray(data)
+    for each, start, end in spans:
+        name, path = ("", "") if each is None else paths.get(each, (each.name, each.name))
+        out[start:end] = _replacement(name, path, each, names)(data[start:end])
+    return bytes(out)
+
+
+def _replacement(name: str, path: str, each: Field | None, names: Pseudonyms) -> Replacement:
+    if path in _KEPT_FIELDS or name in _KEPT_FIELDS:
+        return bytes
+    if each is None or each.kind == "bytes":
+        return names.payload
+    if path in _TOPIC_FIELDS or name in _TOPIC_FIELDS:
+        return names.topic
+    if name in _IDENTITIES:
+        return names.identity
+    if name in _HOSTS:
+        return names.host
+    return names.principal if name in _PRINCIPALS else names.name
+
+
+class CoordinatorRule:
+    """Replaces in the records of coordinators (`kseg.decoders.keyed`)."""
+
+    def __init__(self, topic: Topic, names: Pseudonyms) -> None:
+        self._topic, self._names = topic, names
+
+    def replace(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
+        kind = _VERSION.unpack_from(key)[0] if key is not None and len(key) >= _VERSION.size else -1
+        message = self._topic.keys.get(kind)
+        if message is None or key is None:
+            return _payloads(key, value, self._names)
+        new_key = self._message(message, key, kind)
+        if new_key is None:
+            return _payloads(key, value, self._names)
+        if value is None or len(value) < _VERSION.size:
+            return new_key, None if value is None else self._names.payload(value)
+        new_value = self._message(self._topic.values[kind], value, _VERSION.unpack_from(value)[0])
+        return new_key, self._names.payload(value) if new_value is None else new_value
+
+    def _message(self, message: MessageSchema, data: bytes, version: int) -> bytes | None:
+        """Returns the bytes of a message behind its version; None if it cannot be read."""
+        spans: list[FieldSpan] = []
+        try:
+            fields, end = message.read(data, version, _VERSION.size, spans=spans)
+        except MessageError:
+            return None
+        of_consumers = fields.get("protocolType", "consumer") == "consumer"
+        out = bytearray(_in_spans(data, spans, _fields_by_path(message), self._names))
+        for each, start, stop in spans:
+            inner = _PROTOCOL_BYTES.get(each.name) if each is not None and each.kind == "bytes" else None
+            if inner is not None and of_consumers:
+                out[start:stop] = self._of_consumer(inner, data[start:stop])
+        out[end:] = self._names.payload(data[end:])
+        return bytes(out)
+
+    def _of_consumer(self, message: MessageSchema, data: bytes) -> bytes:
+        spans: list[FieldSpan] = []
+        with suppress(MessageError, struct.error):
+            end = message.read(data, _VERSION.unpack_from(data)[0], _VERSION.size, spans=spans)[1]
+            return _in_spans(data[:end], spans, _fields_by_path(message), self._names) + self._names.payload(data[end:])
+        return self._names.payload(data)
+
+
+def _payloads(key: bytes | None, value: bytes | None, names: Pseudonyms) -> tuple[bytes | None, bytes | None]:
+    return None if key is None else names.payload(key), None if value is None else names.payload(value)
+
+
+class FramedRule:
+    """Replaces in the records of cluster metadata and of tiered storage (`kseg.decoders.framed`)."""
+
+    def __init__(self, records: Mapping[int, MessageSchema], names: Pseudonyms) -> None:
+        self._records, self._names = records, names
+
+    def replace(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
+        spans: list[FieldSpan] = []
+        try:
+            record = read_framed(value, self._records, spans=spans)
+        except MessageError:
+            return _payloads(key, value, self._names)
+        assert value is not None
+        message = self._records[record.api_key]
+        out = bytearray(_in_spans(value, spans, _fields_by_path(message), self._names))
+        for each, start, end in spans:
+            special = None if each is None else self._special(record.api_key, each.name, record.fields)
+            if special is not None:
+                out[start:end] = special(value[start:end])
+        return None if key is None else self._names.payload(key), bytes(out)
+
+    def _special(self, kind: int, name: str, fields: Mapping[str, Any]) -> Replacement | None:
+        """Returns the replacement of a field that depends on others."""
+        names = self._names
+        if name == "resourceName" and kind in (_ACL, CONFIG):
+            of = fields["resourceType"]
+            if of == _TOPIC:
+                return names.topic
+            if (
+                fields[name] == "*"
+                or (kind == CONFIG and fields[name].isdecimal())
+                or (kind == _ACL and of == _CLUSTER)
+            ):
+                return bytes
+            if of in (_GROUP, _TRANSACTIONAL_ID) if kind == _ACL else of == _CONFIG_OF_GROUP:
+                return names.identity
+        if name == "value" and kind == CONFIG and not SECRET_CONFIG.search(fields["name"]):
+            if fields["name"] in _VALUES_KEPT or _PLAIN_VALUE.fullmatch(fields["value"] or ""):
+                return bytes
+        return None
+
+
+class MirrorMakerRule:
+    """Replaces in the records of MirrorMaker 2."""
+
+    def __init__(self, found: MirrorMakerDecoder, names: Pseudonyms) -> None:
+        self._decoder, self._names = found, names
+
+    def replace(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
+        found = self._decoder
+        new_key = self._message(found.key, key, 0)
+        if new_key is None:
+            return _payloads(key, value, self._names)
+        new_value = self._message(found.value, value, _VERSION.size * found.has_version)
+        return new_key, new_value if new_value is not None or value is None else self._names.payload(value)
+
+    def _message(self, message: MessageSchema, data: bytes | None, start: int) -> bytes | None:
+        spans: list[FieldSpan] = []
+        with suppress(MessageError):
+            if data is not None and message.read(data, 0, start, spans=spans)[1] == len(data):
+                return _in_spans(data, spans, _fields_by_path(message), self._names)
+        return None
+
+
+# Records as JSON: the schemas of a Schema Registry, and the connectors of Kafka Connect.
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_KEY_WORDS = frozenset(
+    (
+        b"keytype subject version magic id guid schema schemaType schemaTags references name deleted metadata "
+        b"ruleSet ts offset compatibilityLevel alias defaultMetadata overrideMetadata defaultRuleSet "
+        b"overrideRuleSet normalize"
+    ).split()
+)
+_KEPT_VALUES = frozenset((b"keytype", b"schemaType", b"compatibilityLevel", b"guid"))
+_WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*|[^\x00-\x7f]+|[0-9]{5,}")
+_SCHEMA_WORDS = frozenset(
+    (
+        b"null boolean int long float double bytes string record enum array map fixed error union type name "
+        b"namespace doc fields items values symbols size aliases default order ascending descending ignore "
+        b"logicalType precision scale decimal uuid date time millis micros nanos timestamp local duration true "
+        b"false connect parameters n r t object number integer properties required title description const "
+        b"pattern format additionalProperties oneOf anyOf allOf not definitions schema id ref http https json "
+        b"org draft minimum maximum minLength maxLength syntax proto2 proto3 package import public option "
+        b"optional repeated reserved message oneof extend extensions service rpc returns stream to max int32 "
+        b"int64 uint32 uint64 sint32 sint64 fixed32 fixed64 sfixed32 sfixed64 bool google protobuf"
+    ).split()
+)
+
+
+class SchemasRule:
+    """Replaces in the records of _schemas: subjects, and every word of a schema that is not of its language (Avro, JSON
+    Schema, Protobuf)."""
+
+    def __init__(self, names: Pseudonyms, topics: frozenset[bytes]) -> None:
+        self._names, self._topics = names, topics
+
+    def replace(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
+        return self._json(key), self._json(value)
+
+    def _json(self, data: bytes | None) -> bytes | None:
+        if data is None:
+            return None
+        try:
+            is_object = isinstance(json.loads(data), dict)
+        except (ValueError, RecursionError):
+            is_object = False
+        if not is_object:
+            return self._names.payload(data)
+        out, field = bytearray(data), b""
+        for found in _STRING.finditer(data):
+            text, start = found[0][1:-1], found.start() + 1
+            if data[found.end() :].lstrip()[:1] == b":":
+                field = text
+                if field not in _KEY_WORDS:
+                    out[start : start + len(text)] = self._words(text)
+            elif field not in _KEPT_VALUES:
+                is_subject = field == b"subject" and b"\\" not in text
+                new = self._names.subject(text, self._topics) if is_subject else self._words(text)
+                out[start : start + len(text)] = new
+        return bytes(out)
+
+    def _words(self, text: bytes) -> bytes:
+        return _WORD.sub(self._word, text)
+
+    def _word(self, found: "re.Match[bytes]") -> bytes:
+        word = found[0]
+        if word in _SCHEMA_WORDS:
+            return word
+        return b"7" * len(word) if word.isdigit() else self._names.name(word)
+
+
+class ConnectorsRule:
+    """Replaces in the records of connect-configs, whose keys name connectors: task-NAME-0 and others."""
+
+    _KEYS = re.compile(rb"(connector|target-state|commit|task)-(.+?)(-[0-9]+)?", re.DOTALL)
+
+    def __init__(self, names: Pseudonyms) -> None:
+        self._names = names
+
+    def replace(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
+        found = None if key is None else self._KEYS.fullmatch(key)
+        new_key, new_value = _payloads(key, value, self._names)
+        if found is not None:
+            kind, name, number = found[1], found[2], found[3] or b""
+            if kind != b"task":
+                name, number = name + number, b""
+            new_key = kind + b"-" + self._names.name(name) + number
+        return new_key, new_value

@@ -1,0 +1,146 @@
+"""A twin has the shape and the findings of its original, and none of its payloads: of every case of damage, of every
+codec and release."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import kseg
+from kseg.changes.driver.command import ChangeOptions
+from kseg.errors import KsegError, UnsupportedError
+from kseg.redaction.directories import RedactOptions, redact
+from redaction.twins import bytes_of, findings_of, logs_at, payloads_of, shape_of, twin_of
+from verification.log_directories import NOW_MS
+from verification.partitions import TESTDATA
+from verification.test_cases import FINDINGS, as_it_was_meant
+
+ELSEWHERE = {"against", "manifest", "privateKeys", "condition", "logs"}
+"""Cases with more than a path."""
+OTHERWISE = {
+    "archive-member-skipped", "damaged-archive",  # archives, which are refused
+    "packed-segment", "redpanda-segment",  # of no kind that a twin has
+    "pending-change",  # kseg's own files
+    "decompression-limit",
+}  # fmt: skip
+TOLD = {path.name: json.loads((path / "case.json").read_text("utf-8")) for path in sorted(FINDINGS.glob("*-*"))}
+CASES = [
+    code
+    for code, case in TOLD.items()
+    if code not in OTHERWISE and not ELSEWHERE & {*case} and "remote" not in case["judged"]  # no log directory
+]
+PARTITIONS = sorted(
+    {path.parent for path in TESTDATA.glob("kafka-*/*/*/*.log") if "truth" not in str(path)}
+    | {path.parent for path in TESTDATA.glob("kafka-0.7.2/*/*/*.kafka")}
+    | {path.parent for path in TESTDATA.glob("damaged/*/*/*.log") if "findings" not in str(path)}
+    | {path.parent for path in TESTDATA.glob("damaged/0.7*/*/*.kafka")}
+)
+
+
+def check_twin(original: Path, twin: Path, now_ms: int) -> None:
+    assert findings_of(twin, now_ms) == findings_of(original, now_ms)
+    if original.name != "nested-0":  # its sets of snappy inside snappy change their size, and with it 0.7's offsets
+        assert shape_of(twin) == shape_of(original)
+    assert {path.name for path in twin.rglob("*")} == {
+        path.name for path in original.rglob("*") if ".kseg-" not in str(path) and path.name != ".lock"
+    }
+
+
+@pytest.mark.parametrize("code", CASES)
+@pytest.mark.sampled(4)
+def test_each_finding_comes_up_in_the_twin(code: str, tmp_path: Path) -> None:
+    case = TOLD[code]
+    folder = as_it_was_meant(FINDINGS / code, tmp_path) if "packed" in case else FINDINGS / code
+    judged = (folder / case["judged"]).resolve()
+    twin = twin_of(judged, tmp_path / "twin")
+    now_ms = case.get("nowMs", NOW_MS)
+    assert findings_of(twin, now_ms) == findings_of(judged, now_ms)
+    assert shape_of(twin) == shape_of(judged)
+
+
+@pytest.mark.parametrize("path", PARTITIONS, ids=lambda path: "/".join(path.parts[-3:]))
+@pytest.mark.sampled(4)
+def test_a_partition_keeps_its_shape_and_no_payload(path: Path, tmp_path: Path) -> None:
+    twin = twin_of(path, tmp_path / "twin")
+    check_twin(path, twin, NOW_MS)
+    if not path.name.startswith("__"):
+        whole = bytes_of(twin)
+        assert [payload for payload in payloads_of(path) if payload in whole] == []
+    if all("none" in str(item) or len(item) < 4 for item in shape_of(path)):
+        sizes = {file.name: file.stat().st_size for file in path.iterdir() if file.is_file()}
+        assert {file.name: file.stat().st_size for file in twin.iterdir() if file.is_file()} == sizes
+
+
+def test_equal_keys_stay_equal_and_others_different(tmp_path: Path) -> None:
+    path = TESTDATA / "compaction/4.3.1/before/c-tomb-short-0"
+    twin = twin_of(path, tmp_path / "twin")
+    pairs = set()
+    for old, new in zip(logs_at(path), logs_at(twin), strict=True):
+        records = zip(kseg.open(old.path).records(), kseg.open(new.path).records(), strict=True)
+        pairs |= {(a.key, b.key) for a, b in records}
+    assert len(pairs) == len({old for old, _ in pairs}) == len({new for _, new in pairs}) > 10
+    plans = [
+        kseg.compact(place, now=1795252258000, min_cleanable_ratio=0, delete_retention_ms=0) for place in (path, twin)
+    ]
+    rows = [[json.loads(line) for line in plan.to_json().splitlines()] for plan in plans]
+    kept, again = (
+        [(row["records"], row["kept"], row["gone"]) for row in each if row["type"] == "compaction"] for each in rows
+    )
+    assert kept == again != []
+
+
+def test_names_of_topics_and_headers_are_replaced_on_demand(tmp_path: Path) -> None:
+    path = TESTDATA / "log-directories/4.3.1/logs"
+    twin = twin_of(path, tmp_path / "twin", names=True)
+    topics = {part.name.rpartition("-")[0] for part in path.iterdir() if part.is_dir()}
+    found = {part.name.rpartition("-")[0] for part in twin.iterdir() if part.is_dir()}
+    assert len(topics) == len(found)
+    assert topics & found == {topic for topic in topics if topic.startswith("__")}
+    whole = bytes_of(twin)
+    assert [topic for topic in topics - found if topic.encode() in whole and len(topic) > 5] == []
+    count = [sum(findings_of(place, NOW_MS).values()) for place in (path, twin)]
+    assert count[0] == count[1]
+
+
+def test_a_partition_takes_its_checkpoints_along(tmp_path: Path) -> None:
+    path = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
+    twin = twin_of(path, tmp_path / "twin")
+    assert twin == tmp_path / "twin" / "dplain-0"
+    lines = (tmp_path / "twin" / "recovery-point-offset-checkpoint").read_text().splitlines()
+    assert [line.split()[:2] for line in lines[2:]] == [["dplain", "0"]]
+
+
+def test_a_file_alone_gets_the_folder_of_its_partition(tmp_path: Path) -> None:
+    log = next((TESTDATA / "kafka-4.3.1/codecs").glob("*/*.log"))
+    twin = twin_of(log, tmp_path / "twin")
+    assert twin == tmp_path / "twin" / log.parent.name / log.name
+    assert shape_of(twin) == shape_of(log)
+
+
+@pytest.mark.parametrize("inside", ["", "dplain-0/twin"])
+def test_nothing_is_written_into_what_is_read(inside: str, tmp_path: Path) -> None:
+    path = TESTDATA / "damaged/4.3.1-last-flip-body"
+    with pytest.raises(KsegError):
+        redact(str(path), ChangeOptions(output=str(path / inside)), RedactOptions(), lambda _: None)
+    with pytest.raises(UnsupportedError, match="archive"):
+        redact(str(path / "case.json"), ChangeOptions(output=str(tmp_path / "out")), RedactOptions(), lambda _: None)
+    assert not (tmp_path / "out").exists()
+
+
+def test_holes_and_random_bytes(tmp_path: Path) -> None:
+    """Long damage is neither read into memory nor written where it is zero."""
+    part = tmp_path / "holes-0"
+    part.mkdir()
+    good = next((TESTDATA / "kafka-4.3.1/codecs").glob("*/*.log")).read_bytes()
+    log = part / f"{0:020}.log"
+    log.write_bytes(good)
+    with log.open("r+b") as file:
+        file.seek(1 << 32)
+        file.write(b"what nobody may read " * 2000)
+    twin = twin_of(part, tmp_path / "twin")
+    new = twin / log.name
+    assert new.stat().st_size - new.stat().st_size % 4096 >= 1 << 32
+    assert new.stat().st_blocks * 512 < 1 << 24
+    with new.open("rb") as file:
+        file.seek(1 << 32)
+        assert b"nobody" not in file.read()

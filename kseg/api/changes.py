@@ -477,8 +477,7 @@ def quorum(
     path: Paths = (),
     *,
     rewrite: bool = False,
-    survivor: bool = False,
-    endpoints: Sequence[str] = (),
+    survivor: bool | Sequence[str] = False,
     new: int | None = None,
     listener: str | None = None,
     topics_from: Paths = (),
@@ -490,7 +489,7 @@ def quorum(
     """Plans to bring the metadata log of a KRaft cluster back, as ``kseg quorum`` does.
 
     ``rewrite``: the only voter of the quorum gets a snapshot of all records that can be replayed. ``survivor``: the
-    most advanced of the copies becomes that of the only voter; ``endpoints``: where it listens from now on, as
+    most advanced of the copies becomes that of the only voter; instead of True, where voters listen from now on, as
     "NODE=HOST:PORT". ``new``: the node id of a new, single controller, whose log directory is ``output``; ``listener``:
     its NAME://HOST:PORT. ``topics_from``: log directories with the partitions of topics that the metadata log lacks.
     ``as_of``: only records below this offset are used.
@@ -501,6 +500,9 @@ def quorum(
     """
     given = locals()
     from kseg.recovery import metadata_log
+
+    if not isinstance(survivor, bool):
+        given |= {"survivor": True, "endpoints": survivor}
 
     sources, paths = (paths_of(each) if each else () for each in (topics_from, path))
     options = filled(metadata_log.QuorumOptions, given, topics_from=sources)

@@ -22,6 +22,7 @@ FLIPPED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
 HEALTHY = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
 LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
 METADATA = TESTDATA / "log-directories/4.4.0/logs"
+VOTER = TESTDATA / "damaged/findings/leader-copy-missing/cluster/node2"
 DELETED = TESTDATA / "damaged/findings/leftover-holds-data/dplain-0"
 STORE, IMAGE = TESTDATA / "remote/local/remote", LOG_DIRECTORY / "dplain-0" / f"{0:020}.log"
 COMPACTED = TESTDATA / "compaction/4.3.1/before/c-tomb-short-0"
@@ -42,6 +43,11 @@ CASES: dict[str, tuple[Path, Make, list[object]]] = {
         DELETED, lambda path: kseg.restore(path, undelete=True, now=NOW), ["restore", "--undelete", "--now", NOW],
     ),
     "quorum": (METADATA, lambda path: kseg.quorum(path, rewrite=True), ["quorum", "--rewrite"]),
+    "survivor": (
+        VOTER,
+        lambda path: kseg.quorum(path, survivor=["2=new:9093"]),
+        ["quorum", "--survivor", "--endpoints", "2=new:9093"],
+    ),
     "reindex": (HEALTHY, lambda path: kseg.reindex(path, snapshots=True), ["reindex", "--snapshots"]),
     "compact": (
         COMPACTED,

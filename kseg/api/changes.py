@@ -38,7 +38,7 @@ from kseg.changes.driver.undoing import UndoOptions
 from kseg.changes.driver.undoing import undo as undo_paths
 from kseg.changes.plan import CREATE, Step
 from kseg.changes.plan import Plan as ChangePlan
-from kseg.errors import KsegError, RequestError, StoppedHalfwayError
+from kseg.errors import KsegError, RequestError, StoppedHalfwayError, refuse_if
 from kseg.export.arrow import need_pyarrow
 from kseg.formats.compressing import Codec
 from kseg.limits import MAX_BATCH_BYTES
@@ -502,6 +502,8 @@ def quorum(
     from kseg.recovery import metadata_log
 
     if not isinstance(survivor, bool):
+        is_list = isinstance(survivor, (list, tuple))
+        refuse_if(not is_list, f"survivor={survivor!r}: is neither True nor a list of NODE=HOST:PORT")
         given |= {"survivor": True, "endpoints": survivor}
 
     sources, paths = (paths_of(each) if each else () for each in (topics_from, path))

@@ -149,7 +149,7 @@ class QuorumOptions:
 
     def check(self, paths: Sequence[str], output: str | None) -> None:
         """Raises RequestError for options that contradict each other, or lack one."""
-        jobs = (self.rewrites, self.survives, self.node is not None)
+        jobs = [bool(self.rewrites), bool(self.survives), self.node is not None]
         refuse_if(sum(jobs) != 1, "give one of --rewrite, --survivor and --new NODE")
         refuse_if(not paths and (self.node is None or not self.topics_from), "Missing argument 'PATH...'.")
         refuse_if(bool(self.endpoints) and not self.survives, "--endpoints is for --survivor")

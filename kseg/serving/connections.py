@@ -46,7 +46,7 @@ _SIZE = struct.Struct(">i")
 
 
 class StepThreads:
-    """StepThreads that run steps, each for a short turn, so that none waits for a long one."""
+    """Threads that run steps, each for a short turn, so that none waits for a long one."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

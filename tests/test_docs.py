@@ -124,7 +124,7 @@ def test_every_option_has_an_example(page: str, command: click.Command) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_every_example_can_be_typed(
+def test_examples_can_be_typed(
     command: click.Command, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Options, and what they are given, as the command takes them; a module of one's own may have any function."""

@@ -133,9 +133,7 @@ def test_an_archive_has_the_records_of_the_directory(logs: Path, archive: Path) 
 
 
 @pytest.mark.parametrize("is_same_thread", [True, False])
-def test_a_log_may_be_collected_while_another_is_opened(
-    is_same_thread: bool, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_collected_log(is_same_thread: bool, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A garbage collection finalizes it on whichever thread allocates, such as one that the opening waits for."""
     other = str(shutil.copy(archive, tmp_path / "other.tar.gz"))
     collected = []

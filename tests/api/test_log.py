@@ -291,9 +291,7 @@ assert {next(reader).last_offset for reader in readers} == {5}
     subprocess.run([sys.executable, "-c", script, str(path)], env=environment, check=True, timeout=120)
 
 
-def test_the_lines_of_the_readme_run_as_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_readme_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     section = (ROOT / "README.md").read_text("utf-8").split("\n## Python\n")[1].split("\n## ")[0]
     (code,) = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     (tmp_path / "orders-0").symlink_to(LENGTH_ZERO)

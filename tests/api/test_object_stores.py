@@ -22,18 +22,6 @@ def store() -> Iterator[Store]:
         yield found
 
 
-def test_records_and_findings_are_those_of_the_files(store: Store) -> None:
-    assert list(kseg.open(URL).records()) == list(kseg.open(LOGS).records())
-    with kseg.open(f"{URL}/dplain-0") as log:
-        assert all(item.file.startswith(f"{URL}/dplain-0/") for item in log)
-    found, expected = kseg.verify(URL, level="deep"), kseg.verify(LOGS, level="deep")
-    assert (found.ok, found.summary) == (expected.ok, expected.summary)
-    assert kseg.verify(LOGS / "dplain-0", against=f"{URL}/dplain-0").comparisons[0].same
-    for name in ("absent", "backup/logs/absent-0"):
-        with pytest.raises(kseg.PathError):
-            kseg.open(f"s3://bucket/{name}")
-
-
 def test_scans_and_their_splits_read_a_store(store: Store, tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     path = tmp_path / "logs.tar.gz"

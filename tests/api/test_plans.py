@@ -122,9 +122,7 @@ def test_a_plan_is_what_the_command_shows_and_does(tmp_path: Path, name: str, to
     ],
     ids=["restore", "carve"],
 )
-def test_a_plan_of_new_partitions_is_what_the_command_shows(
-    make: Make, words: list[object], tmp_path: Path, told: Told
-) -> None:
+def test_a_plan_of_new_partitions_is_the_commands(make: Make, words: list[object], tmp_path: Path, told: Told) -> None:
     output = tmp_path / "out"
     plan = make(output)
     status, rows = told(*words, "--output", output, "--dry-run", "--format", "json")

@@ -25,9 +25,7 @@ COMMITTED = TESTDATA / "kafka-4.3.1/committed"
         ("cluster", ("--redact",), {"redact": True}, TESTDATA / "kafka-4.3.1/internal"),
     ],
 )  # fmt: skip
-def test_rows_are_those_of_the_command(
-    name: str, words: tuple[str, ...], given: dict[str, Any], path: Path, kseg: Kseg
-) -> None:
+def test_rows_as_the_command(name: str, words: tuple[str, ...], given: dict[str, Any], path: Path, kseg: Kseg) -> None:
     rows = getattr(package, name)(path, **given)
     printed = kseg(name, "--format", "json", *words, path).objects
     assert rows == [row for row in printed if row["type"] != "totals"]

@@ -39,9 +39,7 @@ def leave_traces(logs: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_broker_and_kseg_keep_each_other_out(
-    client: Client, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_broker_and_kseg_keep_each_other_out(client: Client, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with KraftNode(tmp_path / "node", client) as node:
         leave_traces(node.logs)
         with locked(str(node.logs)):

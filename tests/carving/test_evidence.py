@@ -124,9 +124,7 @@ def test_none_of_very_many_logs_of_one_start_is_weighed(tmp_path: Path, monkeypa
     )
 
 
-def test_the_rest_of_a_cut_batch_is_sought_in_as_many_pieces_as_the_image_pays_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_search_for_the_rest_of_a_cut_batch_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind each batch is the header of one that would end where every other piece begins."""
     count, tried, hostile = 120, [], []
     joined = TornBatches._joined

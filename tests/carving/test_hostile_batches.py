@@ -54,9 +54,7 @@ UNFIT: dict[str, Callable[[bytearray], None]] = {
 
 @pytest.mark.parametrize("kind", [*ODD, *UNFIT])
 @pytest.mark.parametrize("at", [0, 1, 2])
-def test_an_odd_batch_with_a_right_checksum_is_taken_or_left_out_and_told(
-    kseg: Kseg, image: Path, kind: str, at: int
-) -> None:
+def test_an_odd_batch_with_a_right_checksum_is_taken_or_reported(kseg: Kseg, image: Path, kind: str, at: int) -> None:
     batches = [batch(offset, 3, TIME + offset) for offset in (1000, 1003, 1006)]
     odd = bytearray(batches[at])
     (ODD | UNFIT)[kind](odd)

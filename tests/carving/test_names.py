@@ -71,9 +71,7 @@ def test_an_offset_that_only_one_partition_has_names_the_log_that_ends_there(kse
         (81_237, ("orders 3 81237", "audit 1 81237")),  # of two partitions
     ],
 )
-def test_an_offset_that_others_may_have_by_chance_gives_a_candidate(
-    kseg: Kseg, image: Path, end: int, lines: tuple[str, ...]
-) -> None:
+def test_an_offset_of_several_logs_gives_a_candidate(kseg: Kseg, image: Path, end: int, lines: tuple[str, ...]) -> None:
     (evidence,) = names(kseg, image, log(end - 200, end), checkpoint(*lines)).values()
     assert evidence["name"] is None
     assert "orders-3" in list(evidence["candidates"])  # type: ignore[call-overload]
@@ -136,9 +134,7 @@ def test_a_transaction_with_one_partition_names_the_log_with_its_marker(kseg: Ks
         (PRODUCER + 50, PREPARED + 5, []),  # no such producer
     ],
 )
-def test_other_markers_give_candidates_at_most(
-    kseg: Kseg, image: Path, producer: int, time: int, candidates: list[str]
-) -> None:
+def test_other_markers_only_suggest(kseg: Kseg, image: Path, producer: int, time: int, candidates: list[str]) -> None:
     data = batch(0, 5, TIME, producer=producer) + batch(5, 1, time, producer=producer, is_marker=True)
     found = names(kseg, image, STATES.read_bytes(), data)
     (evidence,) = [evidence for evidence in found.values() if evidence["name"] is None]
@@ -178,9 +174,7 @@ def test_a_snapshot_of_the_metadata_is_not_taken_for_their_log(kseg: Kseg, image
 
 
 @pytest.mark.parametrize("segments", [(0, 164, 322), (322,)])
-def test_a_snapshot_is_written_into_the_directory_of_the_log_in_which_it_ends(
-    kseg: Kseg, image: Path, segments: tuple[int, ...]
-) -> None:
+def test_a_snapshot_goes_to_the_log_in_which_it_ends(kseg: Kseg, image: Path, segments: tuple[int, ...]) -> None:
     metadata = INTERNAL / "__cluster_metadata-0"
     parts = [(metadata / f"{base:020}.log").read_bytes() for base in segments]
     snapshots = sorted(metadata.glob("*.checkpoint"))[1:]
@@ -229,9 +223,7 @@ def test_an_offset_that_a_group_has_committed_names_the_log_that_ends_there(kseg
     assert found["orders-3"]["matched"] == {"commits": 1}
 
 
-def test_only_the_newest_commits_are_read_if_there_are_many(
-    kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_many_commits_the_newest_are_read(kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = commits((b"orders", 3, 81_237, 0)), commits((b"audit", 1, 90_441, 0))
     parts = log(81_000, 81_237), log(90_000, 90_441), old + sealed(struct.pack(">q", 1) + new[8:], 21, b"\0\0")
     assert {"orders-3", "audit-1"} <= set(names(kseg, image, *parts))

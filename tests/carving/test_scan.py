@@ -28,11 +28,10 @@ def found_in(path: Path, jobs: int) -> tuple[int, float]:
         return count, time.process_time() - start
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("at_blocks", [False, True], ids=["adjacent", "in blocks"])
-def test_claims_behind_whole_batches_cost_no_checksums_of_all_that_follows(
-    tmp_path: Path, jobs: int, at_blocks: bool
-) -> None:
+def test_claims_behind_whole_batches_cost_few_checksums(tmp_path: Path, jobs: int, at_blocks: bool) -> None:
     path, batch, took = tmp_path / "disk.img", smallest_batch(), []
     for mib in (1, 8):
         claim = struct.pack(">qiib", 5, mib << 19, 0, 2) + bytes(44)
@@ -45,6 +44,7 @@ def test_claims_behind_whole_batches_cost_no_checksums_of_all_that_follows(
     assert took[1] < 24 * took[0] + 0.5  # eightfold if linear, 64-fold if each claim is followed
 
 
+@pytest.mark.slow
 def test_what_was_found_leaves_memory(tmp_path: Path) -> None:
     statm = Path("/proc/self/statm")
     if not statm.exists():
@@ -58,9 +58,7 @@ def test_what_was_found_leaves_memory(tmp_path: Path) -> None:
     assert max(shared) - shared[0] < 48 << 20
 
 
-def test_what_a_piece_has_of_producers_does_not_depend_on_how_many_rows_are_read_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_producers_of_a_piece_do_not_depend_on_the_rows_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, found = tmp_path / "disk.img", []
     path.write_bytes(files_one_by_one(CLEAN, with_side_files=False))
     for rows in (1 << 16, 3):

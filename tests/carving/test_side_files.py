@@ -52,9 +52,7 @@ def test_a_side_file_with_a_wrong_checksum_or_count_tells_nothing(image: Path) -
     assert (found.snapshots, found.told, found.topic_ids) == ([], {}, set())
 
 
-def test_a_claim_to_be_a_snapshot_is_read_only_if_its_first_producer_can_be_one(
-    image: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_snapshot_is_read_only_if_its_first_producer_is_valid(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     monkeypatch.setattr(SideFileSearch, "_read", lambda search, at, size: read.append(size) or b"")
     claims = [(2, b"\x7f"), (MOST_ENTRIES + 1, b"\0"), (2, b"\0")]
@@ -95,9 +93,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_side_files_are_read_in_linear_time_and_bounded_memory(
-    image: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hostile_side_files_take_bounded_resources(image: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kseg.carving.side_files.MOST_ENTRIES", 1000)
     monkeypatch.setattr("kseg.carving.side_files._MAX_TEXT_BYTES", 256 << 10)
     content = HOSTILE[kind][:BLOCK].ljust(BLOCK, HOSTILE[kind][-1:])
@@ -167,9 +163,7 @@ def test_an_index_of_times_that_fits_two_logs_joins_none(kseg: Kseg, image: Path
 
 
 @pytest.mark.parametrize(("starts", "count"), [((40_121, 91_337), 1), ((41, 97), 2)])
-def test_leader_epochs_join_the_pieces_in_which_they_begin(
-    kseg: Kseg, image: Path, starts: tuple[int, int], count: int
-) -> None:
+def test_leader_epochs_join_pieces_they_begin_in(kseg: Kseg, image: Path, starts: tuple[int, int], count: int) -> None:
     epochs = [EpochEntry(0, 0), *map(EpochEntry, (3, 5), starts)]
     parts = [batch(start, 10, TIME + start, epoch) for epoch, start in epochs[1:]]
     assert all(one != two for one, two in pairwise(parts))

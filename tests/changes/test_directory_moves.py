@@ -10,17 +10,11 @@ import pytest
 from changes.failing import QUICK, every_call
 from changes.power import TWICE, PowerCut, PowerDisk, ended_at, endings, needs_proc
 from changes.trees import make
+from kseg.changes import undo
 from kseg.changes.disk import Disk
 from kseg.changes.journal import DONE, DirectoryMove, LogDirectoryChange, journals
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import FOLDER
-from kseg.changes.undo import (
-    complete_interrupted_in_log_directory,
-    last_journal,
-    plan_log_directory_undo,
-    sole_change,
-    undo_log_directory,
-)
 from kseg.errors import KsegError
 from kseg.segment.files import CLEAN_SHUTDOWN
 
@@ -37,7 +31,7 @@ def make_log_directory(root: Path) -> None:
 
 def take_back(root: Path, disk: Disk) -> None:
     """The deleted directory takes the place of the empty one, and its id."""
-    complete_interrupted_in_log_directory(str(root), disk)
+    undo.complete_interrupted_in_log_directory(str(root), disk)
     change = LogDirectoryChange(str(root), "recover", (STARTS,), disk=disk)
     beside = Plan(str(root))
     plan = Plan(str(root / DELETED))
@@ -61,9 +55,9 @@ def found(root: Path) -> dict[str, bytes]:
 
 
 def undo_all(root: Path, disk: Disk = QUICK) -> None:
-    complete_interrupted_in_log_directory(str(root), disk)
-    if (journal := last_journal(str(root))) is not None:
-        undo_log_directory(plan_log_directory_undo(journal), disk)
+    undo.complete_interrupted_in_log_directory(str(root), disk)
+    if (journal := undo.last_journal(str(root))) is not None:
+        undo.undo_log_directory(undo.plan_log_directory_undo(journal), disk)
 
 
 def taken_back(root: Path) -> dict[str, bytes]:
@@ -147,7 +141,7 @@ def test_an_undo_that_a_killed_process_began_is_known_after_a_power_cut(tmp_path
 def test_the_partition_alone_is_undone_with_its_move(tmp_path: Path) -> None:
     taken_back(tmp_path)
     (journal,) = journals(str(tmp_path))
-    assert sole_change(str(tmp_path / "a-0"), journal.group) == journal
+    assert undo.sole_change(str(tmp_path / "a-0"), journal.group) == journal
 
 
 def test_an_undo_is_refused_once_a_broker_has_appended(tmp_path: Path) -> None:
@@ -156,7 +150,7 @@ def test_an_undo_is_refused_once_a_broker_has_appended(tmp_path: Path) -> None:
         log.write(b"more")
     (journal,) = journals(str(tmp_path))
     with pytest.raises(KsegError, match="a-0: its segments have changed since it was restored; nothing was undone"):
-        plan_log_directory_undo(journal)
+        undo.plan_log_directory_undo(journal)
 
 
 def test_what_a_broker_has_removed_since_stays_removed(tmp_path: Path) -> None:

@@ -58,9 +58,7 @@ def test_calls_for_each_replaced_file(call: str, at_most: int, tmp_path: Path, m
 
 
 @pytest.mark.parametrize("number", [errno.EXDEV, errno.ENOSYS, errno.EPERM])
-def test_bytes_are_copied_where_the_system_cannot_copy_ranges(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bytes_are_copied_without_copy_file_range(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "copy_file_range", failing(number), raising=False)
     monkeypatch.setattr(disk_module, "_COPY_BYTES", 100)
     (tmp_path / "a").write_bytes(DATA)
@@ -96,9 +94,7 @@ def test_a_hole_stays_a_hole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "number", [errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EACCES, errno.EIO]
 )
-def test_a_link_that_a_file_system_refuses_is_a_copy(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_link_that_is_refused_is_a_copy(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_bytes(DATA)
     (tmp_path / "a").chmod(0o640)
     os.utime(tmp_path / "a", ns=(5, 7_000_000_000))
@@ -137,9 +133,7 @@ def of_owner(monkeypatch: pytest.MonkeyPatch, path: Path, user: int, group: int)
 
 
 @pytest.mark.parametrize("is_other_user", [False, True])
-def test_a_user_that_cannot_be_set_is_reported_and_a_group_is_not(
-    is_other_user: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_must_be_set_but_no_group(is_other_user: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, made = tmp_path / "model", tmp_path / "made"
     model.write_bytes(b"")
     model.chmod(0o640)
@@ -154,9 +148,7 @@ def test_a_user_that_cannot_be_set_is_reported_and_a_group_is_not(
     assert stat.S_IMODE(made.stat().st_mode) == 0o640
 
 
-def test_a_copy_gets_the_owner_of_its_folder_where_that_of_the_file_cannot_be_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_gets_at_least_the_owner_of_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = tmp_path / "a", tmp_path / "b"
     source.write_bytes(DATA)
     source.chmod(0o600)
@@ -167,9 +159,7 @@ def test_a_copy_gets_the_owner_of_its_folder_where_that_of_the_file_cannot_be_se
 
 
 @pytest.mark.parametrize(("mode", "owner"), [(0o644, "folder"), (0o640, "file")])
-def test_a_file_that_all_may_read_gets_the_owner_of_its_folder(
-    mode: int, owner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_owners_of_public_files(mode: int, owner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a broker, which runs as another user than the owner of the model, can open and remove it."""
     model, made = tmp_path / "model", tmp_path / "made"
     model.write_bytes(b"")
@@ -193,9 +183,7 @@ def test_a_file_with_another_name_gets_no_other_owner(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("number", "is_ignored"), [(errno.EPERM, True), (errno.ENOTSUP, True), (errno.EIO, False)])
 @pytest.mark.skipif(not hasattr(os, "listxattr"), reason="this system has no extended attributes")
-def test_attributes_that_cannot_be_set_are_left_out(
-    number: int, is_ignored: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_attributes(number: int, is_ignored: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["user.first", "security.capability", "user.second", "system.posix_acl_access"]
     given = dict[str, bytes]()
 

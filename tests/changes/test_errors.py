@@ -26,9 +26,7 @@ ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS, errno
 
 @fewer(6)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING), number=st.sampled_from(ERRORS), stays=st.booleans())
-def test_an_error_at_any_call_loses_nothing(
-    seed: int, kind: str, number: int, stays: bool, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_any_error(seed: int, kind: str, number: int, stays: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("error")
     wanted: dict[Path, dict[str, bytes]] = {}
     files = random_files(random.Random(seed))
@@ -61,9 +59,7 @@ def test_an_error_at_any_call_loses_nothing(
 
 @fewer(10)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING[:2]), number=st.sampled_from(ERRORS))
-def test_an_error_at_any_call_of_undo_loses_nothing(
-    seed: int, kind: str, number: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_any_error_of_undo_is_safe(seed: int, kind: str, number: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("error")
     wanted: dict[Path, dict[str, bytes]] = {}
     files = random_files(random.Random(seed))

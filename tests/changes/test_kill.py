@@ -41,9 +41,7 @@ either = pytest.mark.parametrize("ending, step", [(KILLED, 1), pytest.param(CUT,
 @either
 @fewer(3)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING))
-def test_a_change_is_all_or_nothing(
-    ending: str, step: int, seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_kill(ending: str, step: int, seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("change")
     files = random_files(random.Random(seed))
     after: dict[Path, dict[str, bytes]] = {}
@@ -149,9 +147,7 @@ def bytes_at(directory: Path, piece: Piece) -> bytes:
 @either
 @fewer(3)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING[:2]))
-def test_an_undo_is_all_or_nothing(
-    ending: str, step: int, seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_killed_undo(ending: str, step: int, seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("undo")
     files = random_files(random.Random(seed))
     after: dict[str, bytes] = {}
@@ -201,9 +197,7 @@ def test_completion_may_be_killed_too(seed: int, kind: str, at: int, tmp_path_fa
 
 @fewer(6)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING[:2]))
-def test_an_interrupted_change_can_be_undone_instead(
-    seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_an_interrupted_change_is_undone(seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """If rolling forward fails permanently, the change can be undone."""
     folder = tmp_path_factory.mktemp("back")
     files = random_files(random.Random(seed))

@@ -101,9 +101,7 @@ def test_a_missing_directory_cannot_be_locked(tmp_path: Path) -> None:
         (errno.ENOLCK, "--no-lock goes on without"),
     ],
 )
-def test_the_advice_depends_on_why_the_lock_failed(
-    number: int, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_advice_names_the_reason(number: int, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: object) -> int:
         raise OSError(number, os.strerror(number))
 
@@ -113,9 +111,7 @@ def test_the_advice_depends_on_why_the_lock_failed(
     assert str(refused.value) == f"{tmp_path}/.lock: cannot be locked: {os.strerror(number)} ({hint})"
 
 
-def test_the_lock_of_a_partition_is_that_of_the_directory_it_is_named_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_lock_of_a_partition_is_its_log_directorys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other" / "orders-0").mkdir(parents=True)
     (tmp_path / "orders-0").symlink_to(tmp_path / "other" / "orders-0")
     assert log_directory_of(f"{tmp_path}/orders-0/") == str(tmp_path)

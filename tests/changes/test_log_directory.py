@@ -112,9 +112,7 @@ def test_an_interrupt_after_a_partition_was_changed_restores_nothing(tmp_path: P
 @endings
 @pytest.mark.parametrize("keeps", [True, False])
 @pytest.mark.parametrize("is_clean, at_once", [(True, 1), (False, 1), (True, 3)])
-def test_a_command_that_ended_is_repeated(
-    keeps: bool, is_clean: bool, at_once: int, ending: str, step: int, tmp_path: Path
-) -> None:
+def test_a_kill_is_repeated(keeps: bool, is_clean: bool, at_once: int, ending: str, step: int, tmp_path: Path) -> None:
     keeping = Keeping(keeps)
     make_log_directory(tmp_path / "before", is_clean)
     before = all_trees(tmp_path / "before")
@@ -217,9 +215,7 @@ def undo_last(directory: Path, disk: Disk) -> None:
 @every_call
 @pytest.mark.parametrize("at_once", [1, 3])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_errors_leave_a_directory_that_the_same_command_completes(
-    number: int, at_once: int, step: int, tmp_path: Path
-) -> None:
+def test_after_errors_the_same_command_completes_it(number: int, at_once: int, step: int, tmp_path: Path) -> None:
     undisturbed = tmp_path / "undisturbed"
     make_log_directory(undisturbed)
     before = all_trees(undisturbed)

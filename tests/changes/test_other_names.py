@@ -80,9 +80,7 @@ def test_random_changes_of_files_with_hard_links(seed: int, tmp_path_factory: py
 @pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow)])
 @settings(max_examples=5, deadline=None)
 @given(seed=SEEDS)
-def test_an_interrupted_change_is_completed_in_a_copy(
-    copy: list[str], step: int, seed: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_completed_in_a_copy(copy: list[str], step: int, seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("copied")
     files, wanted = random_files(random.Random(seed)), {}
 

@@ -33,13 +33,6 @@ def write(output: Path, names: list[str], request: dict[str, object] | None = No
     return there
 
 
-def test_all_in_one_run(tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    assert write(output, ["a-0", "b-0"]) == []
-    assert sorted(path.name for path in output.iterdir()) == [OUTPUT_MARK, ".lock", "a-0", "b-0", "checkpoint"]
-    assert (output / "a-0" / "file").read_text() == "a-0"
-
-
 def test_a_failure_leaves_what_is_whole_and_the_next_run_goes_on(tmp_path: Path) -> None:
     output = tmp_path / "out"
     with pytest.raises(StoppedHalfwayError, match="repeat the command"):

@@ -40,9 +40,7 @@ def findings(kseg: Kseg, path: Path, root: Path, *options: str) -> list[dict[str
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("packing", PACK)
-def test_what_is_packed_has_the_findings_of_the_plain_file(
-    packing: str, damage: Callable[[bytes], bytes], tmp_path: Path, kseg: Kseg
-) -> None:
+def test_packed_files_are_judged(packing: str, damage: Callable[[bytes], bytes], tmp_path: Path, kseg: Kseg) -> None:
     """An archive, and a segment."""
     segment = partition(tmp_path, damage) / f"{BASE_OFFSET:020}.log"
     with tarfile.open(tmp_path / "logs.tar", "w") as tar:

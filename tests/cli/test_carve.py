@@ -126,9 +126,7 @@ def test_the_last_batch_of_a_file_is_put_together_where_zeros_fill_its_block(kse
 
 
 @pytest.mark.parametrize(("most", "given_up"), [(2, 1), (100, 0)])
-def test_ends_of_files_are_held_up_to_a_limit(
-    kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch, most: int, given_up: int
-) -> None:
+def test_ends_are_bounded(kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch, most: int, given_up: int) -> None:
     data = batch(0, 300, 1000) + batch(300, 1000, 2000)
     other = padded(random.Random(3).randbytes(len(data) % BLOCK))
     image.write_bytes(data[: len(data) // BLOCK * BLOCK] + 3 * other)
@@ -318,6 +316,7 @@ def test_hostile_side_files_in_an_image_are_no_danger(kseg: Kseg, image: Path, t
     assert sorted(path.name for path in image.parent.iterdir()) == ["disk.img", "out"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not HAS_EXT4, reason="no mke2fs and debugfs (e2fsprogs)")
 def test_deleted_files_of_a_real_file_system_come_back(kseg: Kseg, image: Path) -> None:
     ext4(image.parent, CLEAN, image)
@@ -354,9 +353,7 @@ def test_many_batches_are_moved_to_the_spool(kseg: Kseg, image: Path, monkeypatc
     assert "--spool-bytes" in refused.err
 
 
-def test_slices_of_several_threads_find_what_one_finds(
-    kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slices_of_several_threads_find_the_same(kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     image.write_bytes(files_one_by_one(CLEAN))
     expected = carve(kseg, image, "--dry-run", "--jobs", "1").of_type("carved")
     monkeypatch.setattr("kseg.carving.image.LEAST_SLICE_BYTES", 3 * BLOCK)

@@ -83,9 +83,7 @@ def test_too_little_space_is_refused_before_anything_is_written(
     assert records(partition) == records(SPACE_ABORTED.after)
 
 
-def test_the_command_that_needs_space_for_one_segment_is_named_if_that_is_there(
-    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_for_less_space_is_named(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     partition = SPACE_ABORTED.copy(tmp_path)
     words = [str(word) for word in ("compact", *SPACE_ABORTED.options_with(*SMALL), partition)]
     [all_files] = kseg(*words, "-n", "--format", "json").of_type("compaction")
@@ -101,9 +99,7 @@ def test_the_command_that_needs_space_for_one_segment_is_named_if_that_is_there(
     assert records(partition) == records(SPACE_ABORTED.after)
 
 
-def test_with_a_quarantine_on_another_disk_each_segment_is_put_in_place_by_itself(
-    kseg: Kseg, tmp_path: Path, spare: Path
-) -> None:
+def test_with_a_quarantine_elsewhere_segments_are_replaced_singly(kseg: Kseg, tmp_path: Path, spare: Path) -> None:
     partition = SPACE_ABORTED.copy(tmp_path)
     before = everything(tmp_path)
     arguments = ("compact", *SPACE_ABORTED.options_with(*SMALL), "--quarantine", spare, "--format", "json", partition)
@@ -139,9 +135,7 @@ def test_several_rounds_in_small_steps_are_undone_as_one(kseg: Kseg, tmp_path: P
     assert {name: data for name, data in everything(logs).items() if name in before} == before
 
 
-def test_a_full_place_for_old_files_is_refused(
-    kseg: Kseg, tmp_path: Path, spare: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_quarantine_is_refused(kseg: Kseg, tmp_path: Path, spare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     partition = SPACE_ABORTED.copy(tmp_path)
     with unchanged(tmp_path):
         monkeypatch.setattr(FREE, lambda place: 100_000 if os.stat(place).st_dev == spare.stat().st_dev else 1 << 40)
@@ -343,9 +337,7 @@ def test_before_horizons_the_time_of_files_lets_tombstones_go(kseg: Kseg, tmp_pa
 
 
 @pytest.mark.parametrize(("written_s", "goes"), [(1000, True), (1001, False)])
-def test_before_horizons_the_time_of_files_lets_markers_go(
-    kseg: Kseg, tmp_path: Path, written_s: int, goes: bool
-) -> None:
+def test_before_horizons_file_times_let_markers_go(kseg: Kseg, tmp_path: Path, written_s: int, goes: bool) -> None:
     """Real transactions, of which newer records have left nothing."""
     source = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
     partition = Path(shutil.copytree(source, tmp_path / "compact-txn-0"))
@@ -406,9 +398,7 @@ def test_segments_become_one_while_their_indexes_fit(kseg: Kseg, tmp_path: Path)
 
 
 @pytest.mark.parametrize(("options", "magics"), [((), {2}), (("--keep-format",), {0}), (("--era", "3.9"), {0})])
-def test_old_messages_become_batches_unless_their_format_is_kept(
-    kseg: Kseg, tmp_path: Path, options: tuple[str, ...], magics: set[int]
-) -> None:
+def test_old_messages_become_batches(kseg: Kseg, tmp_path: Path, options: tuple[str, ...], magics: set[int]) -> None:
     """Real messages of 0.8.2.2."""
     source = TESTDATA / "kafka-0.8.2.2/codecs/compact-0"
     partition = Path(shutil.copytree(source, tmp_path / "compact-0"))
@@ -422,9 +412,7 @@ def test_old_messages_become_batches_unless_their_format_is_kept(
 
 
 @pytest.mark.parametrize("options", [(), ("--no-quarantine",)])
-def test_a_full_disk_changes_nothing(
-    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
-) -> None:
+def test_a_full_disk(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]) -> None:
     def full(_descriptor: int, _data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -163,9 +163,7 @@ def test_rows_of_several_partitions_in_one_file(kseg: Kseg, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("files", [1, 3])
-def test_rows_in_any_order_are_sorted(
-    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, files: int
-) -> None:
+def test_rows_are_sorted(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, files: int) -> None:
     """In runs that fit into memory; programs that write tables on several cores mix their rows."""
     monkeypatch.setattr(record_import, "_SORT_BYTES", 2000)
     monkeypatch.setattr(record_import, "_RUN_BYTES", 100)
@@ -197,9 +195,7 @@ def test_rows_in_any_order_are_sorted(
     ({"key": [5]}, "column key is int64"),
     ({"headers": [[{"value": b""}]]}, "a header has no key"),
 ], ids=str)  # fmt: skip
-def test_rows_that_are_no_records_are_refused(
-    kseg: Kseg, tmp_path: Path, table: dict[str, list[Any]], told: str
-) -> None:
+def test_rows_of_no_records_are_refused(kseg: Kseg, tmp_path: Path, table: dict[str, list[Any]], told: str) -> None:
     write(tmp_path / "table", table)
     (tmp_path / "new/taken-0").mkdir(parents=True)
     done = kseg("convert", "--from", "parquet", "-o", tmp_path / "new", tmp_path / "table")
@@ -335,9 +331,7 @@ def test_times_that_no_column_holds_are_counted(kseg: Kseg, tmp_path: Path, more
 
 
 @pytest.mark.parametrize("open_files", [128, 2])
-def test_files_by_date_come_back_in_the_order_of_offsets(
-    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_files: int
-) -> None:
+def test_files_by_date_come_back(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_files: int) -> None:
     monkeypatch.setattr(record_files, "_MAX_OPEN", open_files)
     monkeypatch.setattr(record_files, "_MAX_HELD_BYTES", 1000 if open_files == 2 else 1 << 20)
     far = 365 * 30_000

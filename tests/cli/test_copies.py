@@ -112,9 +112,7 @@ def filled(logs: Path, other: Path, partition: str = PARTITION) -> list[str]:
         ([1], [], False),
     ],
 )
-def test_only_a_replica_that_may_lead_gives_back_what_is_cut(
-    isr: list[int], elr: list[int], is_cut: bool, nodes: Nodes, kseg: Kseg
-) -> None:
+def test_replicas_that_may_lead_restore(isr: list[int], elr: list[int], is_cut: bool, nodes: Nodes, kseg: Kseg) -> None:
     logs, *_ = nodes(isr, elr)
     flip(logs / PARTITION / LOG, FIRST)
     errors, following = verified(kseg, logs)
@@ -153,6 +151,7 @@ def test_metadata_that_lack_records_prove_nothing(nodes: Nodes, kseg: Kseg) -> N
     assert salvage(logs) in verified(kseg, logs)[1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("is_against", [False, True])
 @pytest.mark.parametrize(
     ("at", "damage", "expected"),
@@ -214,9 +213,7 @@ def test_copies_that_part_ways_fill_nothing(nodes: Nodes, kseg: Kseg) -> None:
         ([2], [3], "decision"),
     ],
 )
-def test_a_voter_that_the_others_need_is_not_cut(
-    lagging: list[int], damaged: list[int], expected: str, nodes: Nodes, kseg: Kseg
-) -> None:
+def test_needed_voters_stay(lagging: list[int], damaged: list[int], expected: str, nodes: Nodes, kseg: Kseg) -> None:
     three = nodes([1, 2], [], are_voters=True)
     logs, *_ = three
     at = ends(logs / METADATA / LOG)[-4] - 2

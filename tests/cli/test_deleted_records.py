@@ -33,11 +33,6 @@ def all_offsets(logs: Path) -> list[int]:
     return [record.offset for record in kseg.open(logs / "few-1").records(ignore_log_start=True)]
 
 
-def test_the_log_start_lies_within_the_log(logs: Path) -> None:
-    found = all_offsets(logs)
-    assert found[0] < START <= found[-1]
-
-
 @pytest.mark.parametrize("segment", ["", "00000000000000000000.log"])
 def test_exports_leave_deleted_records_out(segment: str, logs: Path, kseg: Kseg) -> None:
     path = logs / "few-1" / segment

@@ -152,9 +152,7 @@ def dumped(kseg: Kseg, *arguments: object, not_read: str = "") -> list[str]:
         ("./orders-0/", "./orders-0/{}"),
     ],
 )
-def test_a_path_is_shown_as_kafka_shows_it(
-    path: str, shown: str, tmp_path: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_are_kafkas(path: str, shown: str, tmp_path: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
     """java.io.File folds doubled slashes and nothing else."""
     partition(tmp_path, "orders-0")
     monkeypatch.chdir(tmp_path)
@@ -186,9 +184,7 @@ def test_a_log_directory_is_read_by_topic_and_number(tmp_path: Path, kseg: Kseg)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("moved", ["", *(f".{'0123456789abcdef' * 2}-{why}" for why in ("delete", "future", "stray"))])
 @pytest.mark.parametrize(("name", "topic", "number"), [("orders-3", "orders", 3), ("a-b-3", "a-b", 3), ("--0", "-", 0)])
-def test_topic_and_partition_are_those_of_the_directory(
-    name: str, topic: str, number: int, moved: str, tmp_path: Path, kseg: Kseg
-) -> None:
+def test_the_directory_names_topic(name: str, topic: str, number: int, moved: str, tmp_path: Path, kseg: Kseg) -> None:
     folder = partition(tmp_path, name + moved)
     records = kseg("dump", "--format", "json", "--deep-iteration", folder).of_type("record")
     assert {(record["topic"], record["partition"]) for record in records} == {(topic, number)}

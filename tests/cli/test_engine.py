@@ -48,9 +48,7 @@ def has_spark() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_without_pyspark_one_sentence_says_what_to_install(
-    command: str, arguments: list[object], kseg: Kseg, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pyspark(command: str, arguments: list[object], kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     done = kseg(command, "--engine", "spark", *arguments, DAMAGED).expect(3, out=b"")
     assert done.err == "kseg: --engine spark needs PySpark: pip install 'kseg[spark]'\n"
@@ -97,9 +95,7 @@ def run_here(spark: object, items: list[Any], work: Any) -> list[Any]:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", [["--print-data-log"], ["--format", "json", "--deep-iteration"], ["--all", "--live"]])
 @pytest.mark.parametrize("part_bytes", [300, 5000, 1 << 22])
-def test_rendered_parts_make_up_the_dump(
-    form: list[str], part_bytes: int, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rendered_parts_tile(form: list[str], part_bytes: int, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
     from kseg.spark import jobs, session
 
     monkeypatch.setattr(jobs, "PART_BYTES", part_bytes)
@@ -160,9 +156,7 @@ def outcomes(
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", [(), ("-n", "-v"), ("--no-quarantine",), ("--output", "out"), ("--format", "json")])
-def test_a_compaction_in_tasks_leaves_the_same(
-    options: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_compact_tasks(options: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     here, there = outcomes(
         "compact", lambda folder: [*COMPACTION, *options, logs(folder / "logs")], kseg, monkeypatch, tmp_path
     )
@@ -204,9 +198,7 @@ CONVERSIONS = [
 
 
 @pytest.mark.parametrize("options", CONVERSIONS)
-def test_a_conversion_in_tasks_leaves_the_same(
-    options: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_convert_tasks(options: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def make(folder: Path) -> list[object]:
         found = shutil.copytree(LOG_DIRECTORY, folder / "logs"), shutil.copytree(DAMAGED, folder / DAMAGED.name)
         return [*options, *found[: 1 + ("--in-place" in options)]]
@@ -231,9 +223,7 @@ def disks(folder: Path, count: int = 2) -> Path:
     ],
     ids=" ".join,
 )
-def test_a_node_of_several_disks(
-    words: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_several_disks(words: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The metadata log on the first disk has the policy of the partition on the second."""
 
     def make(folder: Path) -> list[object]:
@@ -256,9 +246,7 @@ def test_a_node_of_several_disks(
     ],
     ids=["compact", "convert", "a node of several disks"],
 )
-def test_spark_leaves_the_same(
-    words: tuple[str, ...], make: Callable[[Path], Path], status: int, tmp_path: Path
-) -> None:
+def test_spark_changes_same(words: tuple[str, ...], make: Callable[[Path], Path], status: int, tmp_path: Path) -> None:
     here, there = make(tmp_path / "here"), make(tmp_path / "there")
     local = program(*words, here)
     spark = program(*words, "--engine", "spark", "--master", "local[1]", there)

@@ -129,9 +129,7 @@ def test_of_several_partitions_the_others_are_done(
 
 @pytest.mark.sampled(3)
 @ALL
-def test_nothing_counts_for_a_partition_that_could_not_be_changed(
-    name: str, kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_one_is_repeated(name: str, kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeated, the command does what is left: checkpoints beside the partitions do not say that it is done."""
     wanted = make(tmp_path / "whole", name, 3)
     assert on_disk(CountingDisk(), monkeypatch, *CHANGING[name], wanted) == 0

@@ -272,9 +272,7 @@ def test_another_topic_of_the_same_name(kseg: Kseg, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
-def test_a_partition_comes_to_another_disk_of_the_node(
-    kseg: Kseg, tmp_path: Path, is_stopped: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_partition_on_other_disk(kseg: Kseg, tmp_path: Path, is_stopped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With its entries in the checkpoints, in place of those that a lost one has left; a kill leaves no partition
     without them."""
     logs = Path(shutil.copytree(REMOTE / "plain" / "logs", tmp_path / "logs"))

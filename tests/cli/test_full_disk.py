@@ -172,9 +172,7 @@ def folder(path: Path) -> Path:
     return path
 
 
-def test_without_room_to_keep_anything_the_command_that_works_is_named(
-    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_room_the_working_command_is_named(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     partition = expired(folder(tmp_path / "logs"))
     fill(partition.parent, monkeypatch)
     before = outcome(partition.parent)

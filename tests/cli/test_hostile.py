@@ -161,9 +161,7 @@ def test_a_journal_of_a_third_user_is_refused(logs: Path, kseg: Kseg) -> None:
 
 @pytest.mark.parametrize("target", ["/dev/zero", "/dev/full", "outside/precious", "FIFO"])
 @pytest.mark.parametrize("arguments", CHANGING, ids=" ".join)
-def test_a_journal_is_a_regular_file(
-    arguments: tuple[str, ...], target: str, logs: Path, outside: Path, kseg: Kseg
-) -> None:
+def test_a_journal_is_regular(arguments: tuple[str, ...], target: str, logs: Path, outside: Path, kseg: Kseg) -> None:
     path = logs / ".kseg-change-1.jsonl"
     os.mkfifo(path) if target == "FIFO" else path.symlink_to(logs.parent / target)
     kseg(*arguments, logs).expect(3, ".kseg-change-1.jsonl: is ")
@@ -171,9 +169,7 @@ def test_a_journal_is_a_regular_file(
 
 @pytest.mark.parametrize("arguments", CHANGING, ids=" ".join)
 @pytest.mark.parametrize("name", ["7", "7.ended", "7.preparing", "."])
-def test_a_link_in_a_quarantine_leads_nowhere(
-    name: str, arguments: tuple[str, ...], logs: Path, outside: Path, kseg: Kseg
-) -> None:
+def test_a_link_in_a_quarantine(name: str, arguments: tuple[str, ...], logs: Path, outside: Path, kseg: Kseg) -> None:
     folder = logs / "dplain-0" / ".kseg-quarantine"
     if name == ".":
         folder.symlink_to(outside)
@@ -207,9 +203,7 @@ def change(partition: Path) -> Path:
 
 @pytest.mark.parametrize("arguments", [("undo",), ("undo", "--purge"), ("recover",)], ids=" ".join)
 @pytest.mark.parametrize("is_shaped", [True, False])
-def test_what_is_kept_elsewhere_is_kept_for_this_partition(
-    is_shaped: bool, arguments: tuple[str, ...], logs: Path, outside: Path, kseg: Kseg
-) -> None:
+def test_kept_bytes_are_own(is_shaped: bool, arguments: tuple[str, ...], logs: Path, outside: Path, kseg: Kseg) -> None:
     manifest = change(logs / "dplain-0")
     row = json.loads(manifest.read_text())
     place = outside.with_name(f"dplain-0.1.{row['timeMs']}") if is_shaped else outside
@@ -338,9 +332,7 @@ def test_a_huge_file_of_holes_is_not_read_into_memory(name: str, logs: Path, kse
 
 
 @pytest.mark.parametrize("arguments", CHANGING, ids=" ".join)
-def test_a_partition_that_is_a_link_is_left_alone(
-    arguments: tuple[str, ...], logs: Path, outside: Path, kseg: Kseg
-) -> None:
+def test_a_linked_partition_is_left_alone(arguments: tuple[str, ...], logs: Path, outside: Path, kseg: Kseg) -> None:
     shutil.copytree(logs / "dplain-0", outside / "dplain-7")
     change(outside / "dplain-7")
     (logs / "dplain-7").symlink_to(outside / "dplain-7")

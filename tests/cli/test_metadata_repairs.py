@@ -70,9 +70,7 @@ def tree(logs: Path) -> dict[str, bytes]:
         ("process.roles=controller\nnode.id=1\n", True),
     ],
 )
-def test_the_advice_goes_by_the_part_in_the_quorum(
-    settings: str | None, is_alone: bool, logs: Path, kseg: Kseg, tmp_path: Path
-) -> None:
+def test_advice_by_the_quorum(settings: str | None, is_alone: bool, logs: Path, kseg: Kseg, tmp_path: Path) -> None:
     damage(logs)
     words: list[object] = []
     if settings is not None:

@@ -176,9 +176,7 @@ def rebuilt(kseg: Kseg, tiered: Path, output: Path) -> tuple[Outcome, dict[str, 
 
 
 @pytest.mark.slow
-def test_remote_storage_is_rebuilt_from_and_to_a_store(
-    tiered: Path, bucket: Store | Bucket, tmp_path: Path, kseg: Kseg
-) -> None:
+def test_remote_storage_is_rebuilt_in_stores(tiered: Path, bucket: Store | Bucket, tmp_path: Path, kseg: Kseg) -> None:
     bucket.put_tree("tiered", tiered)
     plain, wanted = rebuilt(kseg, tiered, tmp_path / "local")
     url = f"{bucket.url}/rebuilt"
@@ -193,7 +191,7 @@ def test_remote_storage_is_rebuilt_from_and_to_a_store(
 
 
 @pytest.mark.slow
-def test_an_interrupted_upload_goes_on(
+def test_upload_resumes(
     tiered: Path, store: Store, tmp_path: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["restore", "--from-remote", tiered, *KEYS, "--jobs", "1", "--output", "s3://bucket/continued"]

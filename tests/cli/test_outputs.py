@@ -58,15 +58,6 @@ def test_a_partition_moves_to_another_disk_with_its_rows(kseg: Kseg, disks: list
     assert kseg("verify", *disks).status == kseg("verify", *dealt(CLEAN, disks[0].parent / "again", 2)).status
 
 
-@ways
-def test_all_partitions_of_a_disk_move_to_another(kseg: Kseg, disks: list[Path], way: str) -> None:
-    target, source = disks
-    meta = (target / "meta.properties").read_bytes()
-    kseg(*COPYING[way], "--output", target, source).expect(0)
-    assert rows(target) == rows(CLEAN)
-    assert (target / "meta.properties").read_bytes() == meta
-
-
 def test_a_partition_under_another_name_takes_its_rows_along(kseg: Kseg, disks: list[Path]) -> None:
     target, source = disks
     write_rows(source / STARTS, [["cmptx", "4", "3"]])

@@ -93,9 +93,7 @@ SECTIONS = [
 
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(("group", "section"), SECTIONS)
-def test_an_output_is_the_recorded_one(
-    group: str, section: Section, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_is_as_recorded(group: str, section: Section, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
     if group == NARROW:
         monkeypatch.setenv("COLUMNS", recording.NARROW_COLUMNS)
     monkeypatch.chdir(TESTDATA / section.folder)

@@ -186,9 +186,7 @@ REFUSED_FRAMES: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("name", REFUSED_FRAMES)
 @pytest.mark.parametrize("magic", [1, 2])
-def test_an_lz4_frame_that_kafka_refuses_is_read_and_packed_anew(
-    kseg: Kseg, tmp_path: Path, magic: int, name: str
-) -> None:
+def test_an_lz4_frame_that_kafka_refuses_is_packed_anew(kseg: Kseg, tmp_path: Path, magic: int, name: str) -> None:
     area = AREA if magic == 2 else b"".join(message(i, 1, b"k", value) for i, value in enumerate(VALUES))
     stream = REFUSED_FRAMES[name](area)
     refused, gzipped = v2(stream, LZ4), v2(gzip.compress(area), GZIP, COUNT)

@@ -285,9 +285,7 @@ def misnamed(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("options", [[], ["--no-quarantine"]])
-def test_segments_are_put_together_of_several_files_and_taken_apart_again(
-    kseg: Kseg, misnamed: Path, options: list[str]
-) -> None:
+def test_segments_are_put_together_of_several_files(kseg: Kseg, misnamed: Path, options: list[str]) -> None:
     source = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
     before = files(misnamed)
     assert kseg("recover", "--mode", "salvage", *options, misnamed).status == 0
@@ -300,9 +298,7 @@ def test_segments_are_put_together_of_several_files_and_taken_apart_again(
 
 
 @pytest.mark.parametrize("refusal", ["a segment of 0.7", "a link"])
-def test_salvage_of_a_log_directory_does_the_partitions_that_are_not_refused(
-    kseg: Kseg, partition: Path, tmp_path: Path, refusal: str
-) -> None:
+def test_salvage_does_the_partitions_not_refused(kseg: Kseg, partition: Path, tmp_path: Path, refusal: str) -> None:
     root, other, target = of_kraft(partition), partition.parent / "old-0", tmp_path / "records.jsonl"
     if refusal == "a link":
         other.mkdir()

@@ -139,9 +139,7 @@ def test_the_printed_space_is_the_peak(
     assert meter.peak - meter.before == told
 
 
-def test_segments_that_are_remade_take_what_goes_and_one_of_them(
-    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_segments_that_are_remade_take_one_of_them(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "logs"
     partition = Path(shutil.copytree(PLAIN, place / PLAIN.name))
     segments = read(partition)

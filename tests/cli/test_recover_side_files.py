@@ -159,16 +159,6 @@ def test_epochs_come_from_segments_that_are_not_scanned_too(kseg: Kseg, logs: Pa
     assert epochs.read_bytes() == expected
 
 
-def test_epochs_of_a_partition_that_is_named_are_made_anew(kseg: Kseg, logs: Path) -> None:
-    path = logs / "dplain-0"
-    expected = (path / EPOCHS).read_bytes()
-    (path / EPOCHS).write_bytes(b"0\n1\n7 3\n")
-    assert kseg("recover", path).status == 0
-    assert (path / EPOCHS).read_bytes() == b"0\n1\n7 3\n"
-    assert kseg("recover", "--rebuild-epochs", path).status == 0
-    assert (path / EPOCHS).read_bytes() == expected
-
-
 @pytest.mark.parametrize(
     "content", [None, b"version: 0\n", b"garbage", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA"]
 )
@@ -250,13 +240,6 @@ def test_a_partition_that_is_named_alone_leaves_a_checkpoint_that_cannot_be_read
     assert (logs / "recovery-point-offset-checkpoint").read_bytes() == b"garbage"
     assert kseg("recover", logs).status == 0
     assert (logs / "log-start-offset-checkpoint").read_text() == "0\n1\ndplain 0 99999\n"
-
-
-def test_the_marker_stays_where_nothing_is_changed(kseg: Kseg, logs: Path) -> None:
-    (logs / ".kafka_cleanshutdown").write_bytes(b"")
-    before = files(logs, kept=False)
-    assert kseg("recover", logs).status == 0
-    assert files(logs, kept=False) == before
 
 
 @pytest.mark.parametrize("mode", ["broker", "salvage"])

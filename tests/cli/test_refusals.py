@@ -26,6 +26,7 @@ def single_valued() -> Iterator[tuple[str, str]]:
                 yield from ((name, spelling) for spelling in option.opts)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("command", "option"), list(single_valued()), ids=str)
 def test_an_option_that_takes_one_value_is_given_once(kseg: Kseg, command: str, option: str) -> None:
     kseg(command, option, "1", "nowhere", option, "2").expect(2, option, "is given 2 times: give it once", out=b"")

@@ -231,9 +231,7 @@ def test_a_leftover_of_that_name_makes_way(kseg: Kseg, logs: Path) -> None:
         assert kseg("undo", partition).status == 0
 
 
-def test_a_run_that_stopped_between_partition_and_checkpoint_goes_on(
-    kseg: Kseg, logs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_stopped_before_the_checkpoint_goes_on(kseg: Kseg, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, arguments = files(logs), (*ARGUMENTS["r-delrec-0"], logs / "r-delrec-0")
 
     def stop(*_: object) -> None:

@@ -35,14 +35,6 @@ def test_retention(kseg: Kseg, tmp_path: Path, partition: Path) -> None:
     assert "by the broker's file" in kseg("retain", "--explain", "--server-properties", server, partition).out.decode()
 
 
-def test_what_the_file_lacks_is_the_default(kseg: Kseg, tmp_path: Path, partition: Path) -> None:
-    server = file_of(tmp_path, "node.id=1")
-    (told,) = kseg("retain", "--explain", "--format", "json", "--server-properties", server, partition).of_type(
-        "retention"
-    )
-    assert (told["retentionMs"], told["sources"]["retention.ms"]) == (604800000, "default")
-
-
 def test_options_come_first(kseg: Kseg, tmp_path: Path, partition: Path) -> None:
     server = file_of(tmp_path, "log.retention.ms=1")
     done = kseg(

@@ -186,9 +186,7 @@ def test_numbers_of_a_hostile_name_fill_no_memory(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("several", "wanted"), [(("orders-1", "orders-2"), IDS[1]), (("orders-1",), IDS[0])])
-def test_of_two_topic_ids_that_of_most_directories_counts(
-    several: tuple[str, ...], wanted: str, cluster: Cluster
-) -> None:
+def test_of_two_topic_ids_that_of_most_logs_counts(several: tuple[str, ...], wanted: str, cluster: Cluster) -> None:
     one, two = cluster.add(1), cluster.add(2, DIRECTORY_IDS[1])
     older = [partition(two, name, IDS[1]) for name in several]
     partition(one, "orders-0", IDS[0])
@@ -271,9 +269,7 @@ def test_one_broker_cannot_have_a_partition_twice(cluster: Cluster) -> None:
         ([(1, "a")], "no partition of a topic is in "),
     ],
 )
-def test_directories_that_make_no_cluster_are_refused(
-    directories: list[tuple[int, str]], text: str, cluster: Cluster
-) -> None:
+def test_directories_of_no_cluster_are_refused(directories: list[tuple[int, str]], text: str, cluster: Cluster) -> None:
     for node, cluster_id in directories:
         cluster.add(node, cluster_id=cluster_id)
     assert text in cluster.run(status=3).err

@@ -289,9 +289,7 @@ def test_a_kept_file_may_end_in_zeros(end: bytes, logs: Path, kseg: Kseg) -> Non
     assert files(logs) == before
 
 
-def test_a_partition_named_without_its_directory_is_put_back(
-    kseg: Kseg, logs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partition_named_by_itself_is_put_back(kseg: Kseg, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = files(logs / "dplain-0")
     monkeypatch.chdir(logs)
     kseg("recover", "--mode", "salvage", "dplain-0")
@@ -316,9 +314,7 @@ def test_a_change_names_who_has_made_it(kseg: Kseg, logs: Path) -> None:
 
 @pytest.mark.parametrize("words", [("recover",), ("recover", "--mode", "salvage")])
 @pytest.mark.parametrize("is_elsewhere", [False, True])
-def test_a_change_has_the_hashes_of_its_files(
-    kseg: Kseg, logs: Path, tmp_path: Path, words: tuple[str, ...], is_elsewhere: bool
-) -> None:
+def test_hashes_are_kept(kseg: Kseg, logs: Path, tmp_path: Path, words: tuple[str, ...], is_elsewhere: bool) -> None:
     partition = logs / "dplain-0"
     flip(partition / LOG)
     (partition / f"{116:020}.timeindex").write_bytes(b"")

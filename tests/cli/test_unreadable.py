@@ -71,9 +71,7 @@ def test_a_linked_file_of_the_log_directory_is_told(linked_logs: Path, outside: 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives links away")
 @pytest.mark.parametrize("words", [["recover"], ["reindex"], ["undo"], ["convert", "--in-place", "--codec", "gzip"]])
-def test_root_changes_nothing_through_a_link_of_another_user(
-    words: list[str], linked_logs: Path, outside: Path, kseg: Kseg
-) -> None:
+def test_root_follows_no_link_of_another_user(words: list[str], linked_logs: Path, outside: Path, kseg: Kseg) -> None:
     """The owner of the directory may put the link there after root has looked, and before root changes something."""
     (linked_logs / "dplain-0" / SEGMENT.replace(".log", ".index")).unlink()
     link, second = outside / "dplain-0", outside.parent / "second"
@@ -114,9 +112,7 @@ def inside(logs: Path, partition: str) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("segment", [MIDDLE, LAST])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_that_partition_stays_and_the_others_are_done(
-    name: str, segment: str, logs: Path, kseg: Kseg, fail_disk: FailDisk
-) -> None:
+def test_only_that_partition_stays(name: str, segment: str, logs: Path, kseg: Kseg, fail_disk: FailDisk) -> None:
     before = files(logs)
     fail_disk(logs / "dplain-0" / segment, *BAD)
     done = kseg(*COMMANDS[name], logs).expect(3)
@@ -135,9 +131,7 @@ def test_a_partition_that_is_named_alone_stays(name: str, logs: Path, kseg: Kseg
 
 
 @pytest.mark.parametrize("segment", [MIDDLE, LAST])
-def test_salvage_keeps_what_can_be_read_and_the_whole_old_file(
-    segment: str, logs: Path, kseg: Kseg, fail_disk: FailDisk
-) -> None:
+def test_salvage_keeps_what_can_be_read_and_the_old(segment: str, logs: Path, kseg: Kseg, fail_disk: FailDisk) -> None:
     path = logs / "dplain-0" / segment
     whole, inode = path.read_bytes(), path.stat().st_ino
     expected = {row["baseOffset"] for row in kseg("dump", "--format", "json", path).of_type("batch")}
@@ -162,9 +156,7 @@ def test_salvage_takes_bytes_for_lost_only_after_a_second_read(logs: Path, kseg:
 
 
 @pytest.mark.parametrize("command", ["recover", "salvage"])
-def test_a_file_that_cannot_be_opened_is_no_damage(
-    command: str, logs: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_not_opened_is_undamaged(command: str, logs: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
     import errno
     import os
 

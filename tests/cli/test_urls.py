@@ -82,9 +82,7 @@ def test_paths_hide_credentials(command: list[str], kseg: Kseg) -> None:
     ],
     ids=" ".join,
 )
-def test_options_hide_credentials(
-    command: list[str], tmp_path: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_hide_secrets(command: list[str], tmp_path: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for url in URLS:
         rest = ["--output", tmp_path / "new"] if "remote" in command[-1] else [PARTITION]

@@ -264,9 +264,7 @@ def test_the_metadata_log_needs_no_file_of_its_id(tmp_path: Path, kseg: Kseg) ->
 
 
 @pytest.mark.parametrize("content", ["", "\0" * 50, "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n"])
-def test_a_wrong_id_of_the_metadata_log_is_mended_without_one_from_outside(
-    content: str, tmp_path: Path, kseg: Kseg
-) -> None:
+def test_a_wrong_id_of_the_metadata_log_is_mended_without_asking(content: str, tmp_path: Path, kseg: Kseg) -> None:
     logs = Path(shutil.copytree(TESTDATA / "log-directories/4.4.0/logs", tmp_path / "logs"))
     file = logs / "__cluster_metadata-0" / "partition.metadata"
     whole = file.read_bytes()

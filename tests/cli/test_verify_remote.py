@@ -68,9 +68,7 @@ def test_a_range_of_offsets_reads_its_chunks(kseg: Kseg, reads: list[tuple[str, 
 
 
 @pytest.mark.parametrize(("position", "most_chunks"), [(1000, 4), (40000, 11)])
-def test_a_range_of_positions_reads_its_chunks(
-    kseg: Kseg, reads: list[tuple[str, int, int]], position: int, most_chunks: int
-) -> None:
+def test_few_chunks_are_read(kseg: Kseg, reads: list[tuple[str, int, int]], position: int, most_chunks: int) -> None:
     """A position in the middle needs the batches from a few index entries before it on: they prove where one begins."""
     segment = storage("plain").partitions[0].segments[0]
     shown = kseg("dump", "--hex", "--position", f"{position}..{position + 100}", "--topic", "t-del", store_of("plain"))
@@ -155,9 +153,7 @@ def test_a_damaged_index(kseg: Kseg, tmp_path: Path) -> None:
         ("zstd", {"originalChunkSize": 4096}, "remote-manifest-damaged"),
     ],
 )
-def test_a_chunk_index_that_disagrees(
-    kseg: Kseg, tmp_path: Path, variant: str, changes: dict[str, int], code: str
-) -> None:
+def test_a_wrong_chunk_index(kseg: Kseg, tmp_path: Path, variant: str, changes: dict[str, int], code: str) -> None:
     store = copied(variant, tmp_path)
     path = sorted(store.rglob("*.rsm-manifest"))[0]
     content = json.loads(path.read_bytes())

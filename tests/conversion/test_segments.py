@@ -86,18 +86,6 @@ def test_old_messages_have_no_zstd(tmp_path: Path) -> None:
         convert(TESTDATA / "kafka-0.8.2.2/codecs/one-gzip-0", tmp_path / "x-0", "zstd")
 
 
-def test_segments_roll_and_are_indexed_as_by_a_broker(tmp_path: Path) -> None:
-    """Converts a real partition to a single segment, and that back to the original segments."""
-    one = tmp_path / "one-0"
-    one.mkdir()
-    (one / f"{0:020d}.log").write_bytes(b"".join(files(PLAIN, ".log").values()))
-    convert(one, tmp_path / "x-0", segment_bytes=16384)
-    kinds = (".log", ".index", ".timeindex", ".snapshot")
-    assert files(tmp_path / "x-0", *kinds) == files(PLAIN, *kinds)
-    # The broker had a later epoch without any batches.
-    assert (tmp_path / "x-0" / "leader-epoch-checkpoint").read_bytes() == b"0\n1\n0 0\n"
-
-
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
 def test_there_and_back_again(tmp_path: Path, codec: str) -> None:
     convert(PLAIN, tmp_path / "x-0", codec)

@@ -272,9 +272,7 @@ def test_schemas_in_use_are_bounded(schemas_of: Any, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("first", [record("int"), {"type": "array", "items": "null"}], ids=["used", "refused"])
-def test_no_schema_is_compiled_when_the_bound_is_reached(
-    first: Any, schemas_of: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_schema_is_compiled_at_the_bound(first: Any, schemas_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_MAX_PARTS", 1)
     schemas = schemas_of(registered(1, first), registered(2, "{"))
     for number in (1, 2):

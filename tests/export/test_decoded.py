@@ -108,9 +108,7 @@ ANN, TEXT = behind(0, b"\2\6Ann"), '{"id":1,"who":"Ann"}'
     ],
     ids=lambda each: repr(each)[:30],
 )
-def test_one_schema_makes_a_type_and_others_json(
-    values: list[bytes | None], found: list[Any], logs: Path, kseg: Kseg, tmp_path: Path
-) -> None:
+def test_types_of_schemas(values: list[bytes | None], found: list[Any], logs: Path, kseg: Kseg, tmp_path: Path) -> None:
     with package.writer(str(logs / "orders-0")) as writer:
         for value in values:
             writer.append(key=value, value=value, timestamp=1)

@@ -136,9 +136,7 @@ def test_what_is_left_out_is_told() -> None:
     count=st.integers(0, 2000),
     times=st.booleans(),
 )
-def test_chunks_of_any_size_hold_the_rows_that_are_wanted(
-    rows: int, chunk_bytes: int, first: int, count: int, times: bool
-) -> None:
+def test_chunks_of_any_size_hold_wanted_rows(rows: int, chunk_bytes: int, first: int, count: int, times: bool) -> None:
     path = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
     everything = expected_rows(path)
     middle = sorted(row[1] for row in everything if row[1] is not None)
@@ -268,9 +266,7 @@ def test_damaged_bytes_give_the_rows_that_are_left(
     ),
     first=st.integers(0, 60),
 )
-def test_batches_of_all_codecs_one_behind_the_other(
-    kinds: list[tuple[int, int, int]], first: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_codec_batches(kinds: list[tuple[int, int, int]], first: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     """``kinds``: codec, bytes of each value, and 0 for a control batch, 1 for a record too many in its header, 2 for
     compressed bytes that are nonsense under a right CRC."""
     data = b""

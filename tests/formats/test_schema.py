@@ -6,25 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.decoders.schemas import (
-    CLUSTER_METADATA,
-    CONSUMER_OFFSETS,
-    REMOTE_LOG_METADATA,
-    SHARE_GROUP_STATE,
-    TRANSACTION_STATE,
-)
+from kseg.decoders import schemas
 from kseg.formats import java_text
 from kseg.formats.schema import MessageError, MessageSchema, Wire, json_text, parse_table, uuid_text
 
 ALL_TABLES = (
-    CONSUMER_OFFSETS.keys,
-    CONSUMER_OFFSETS.values,
-    TRANSACTION_STATE.keys,
-    TRANSACTION_STATE.values,
-    SHARE_GROUP_STATE.keys,
-    SHARE_GROUP_STATE.values,
-    REMOTE_LOG_METADATA,
-    CLUSTER_METADATA,
+    schemas.CONSUMER_OFFSETS.keys,
+    schemas.CONSUMER_OFFSETS.values,
+    schemas.TRANSACTION_STATE.keys,
+    schemas.TRANSACTION_STATE.values,
+    schemas.SHARE_GROUP_STATE.keys,
+    schemas.SHARE_GROUP_STATE.values,
+    schemas.REMOTE_LOG_METADATA,
+    schemas.CLUSTER_METADATA,
 )
 
 

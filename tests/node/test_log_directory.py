@@ -26,9 +26,7 @@ from verification.log_directories import kraft
         (BrokerState(100, was_clean=False, is_known=True), None, False),
     ],
 )
-def test_a_segment_is_scanned_from_the_recovery_point_on(
-    state: BrokerState, next_offset: int | None, is_scanned: bool
-) -> None:
+def test_a_scan_begins_at_the_recovery_point(state: BrokerState, next_offset: int | None, is_scanned: bool) -> None:
     assert state.will_be_scanned(next_offset) is is_scanned
 
 
@@ -42,9 +40,7 @@ def test_a_segment_is_scanned_from_the_recovery_point_on(
         (None, None),
     ],
 )
-def test_only_the_names_of_some_internal_topics_say_how_they_are_cleaned(
-    topic: str | None, is_compacted: bool | None
-) -> None:
+def test_only_some_internal_topics_say_how_they_are_cleaned(topic: str | None, is_compacted: bool | None) -> None:
     state = state_by_name(topic)
     assert state.is_compacted is is_compacted
     assert not state.is_known

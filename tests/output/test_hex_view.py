@@ -50,17 +50,11 @@ def bytes_shown(lines: list[str]) -> dict[int, int]:
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
-def test_every_byte_is_shown_once(path: Path) -> None:
-    shown = bytes_shown(view(path, positions=EVERYTHING))
-    data = path.read_bytes()
+def test_every_byte_is_shown_once_in_80_columns(path: Path) -> None:
+    lines, data = view(path, positions=EVERYTHING, unpacked=True), path.read_bytes()
+    shown = bytes_shown(lines)
     assert sorted(shown) == list(range(len(data)))
     assert bytes(shown[at] for at in range(len(data))) == data
-
-
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
-def test_80_columns_are_enough(path: Path) -> None:
-    lines = view(path, unpacked=True)
     assert [line for line in lines[1:] if display_width(line) > 80] == []
     assert [line for line in lines if line != line.rstrip()] == []
 
@@ -119,9 +113,7 @@ def test_a_field_is_shown_if_any_byte_of_it_is_wanted() -> None:
 
 
 @pytest.mark.parametrize("data", ["sets", "records", "headers"])
-def test_what_a_compressed_batch_holds_is_shown_up_to_a_limit(
-    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compressed_contents_are_shown_to_a_limit(data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few KiB may hold millions of messages, records or headers."""
     monkeypatch.setattr("kseg.output.hex_view.UNPACKED_ENTRIES", 1_000)
     if data == "sets":

@@ -197,9 +197,7 @@ def test_the_log_of_a_deleted_index_is_the_deleted_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [".index", ".timeindex", ".txnindex"])
 @pytest.mark.parametrize("printer", [SideTextPrinter, SideJsonPrinter])
-def test_what_was_never_written_at_the_end_of_an_index_is_not_read(
-    kind: str, printer: type[SideJsonPrinter], tmp_path: Path
-) -> None:
+def test_the_unwritten_end_of_an_index_is_not_read(kind: str, printer: type[SideJsonPrinter], tmp_path: Path) -> None:
     """Read, or shown as entries, 20 GiB of holes would take minutes."""
     path = tmp_path / f"00000000000000000005{kind}"
     with path.open("wb") as file:

@@ -45,9 +45,7 @@ def test_offsets_that_the_segment_behind_has_are_not_restored(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("before", "behind", "fits"), [(0, 1, True), (1, 1, False)])
-def test_records_of_an_older_epoch_than_those_before_are_not_restored(
-    before: int, behind: int, fits: bool, tmp_path: Path
-) -> None:
+def test_records_of_an_older_epoch_are_not_restored(before: int, behind: int, fits: bool, tmp_path: Path) -> None:
     restored, why = chosen(
         tmp_path / "a-0",
         [of_epoch(batch, before) for batch in BATCHES[:3]],

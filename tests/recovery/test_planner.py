@@ -56,9 +56,7 @@ def test_processes_make_the_same_plans(tasks: list[PartitionStart]) -> None:
         assert (steps(one), one.cuts, one.next_offset) == (steps(other), other.cuts, other.next_offset)
 
 
-def test_large_partitions_are_planned_by_this_process(
-    tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_partitions_are_planned_here(tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch) -> None:
     planned = []
     monkeypatch.setattr(planner, "_is_small", lambda path: not path.endswith(("-3", "-7")))
     real = planner.plan_partition
@@ -76,9 +74,7 @@ def test_a_partition_that_cannot_be_planned_keeps_its_place(tasks: list[Partitio
     assert "symbolic link" in str(found[4])
 
 
-def test_what_is_too_much_for_memory_goes_to_a_file(
-    tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_much_for_memory_goes_to_a_file(tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch) -> None:
     expected = list(map(steps, outcomes(tasks, 1)))
     monkeypatch.setattr(planner, "SPILL_BYTES", -1)
     monkeypatch.setattr(Workspace, "made_bytes", 0)
@@ -93,9 +89,7 @@ def test_what_is_too_much_for_memory_goes_to_a_file(
     )
 
 
-def test_content_that_cannot_be_sent_is_planned_again(
-    tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsendable_content_is_planned_again(tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch) -> None:
     expected = list(map(steps, outcomes(tasks, 1)))
     monkeypatch.setattr(planner, "_plan_to_send", _nothing)
     assert list(map(steps, outcomes(tasks, 2))) == expected

@@ -119,9 +119,7 @@ def test_a_tail_and_later_segments_come_back_in_their_segments(partition: Path) 
 
 
 @pytest.mark.parametrize("more_bytes", [0, 1])
-def test_a_tail_that_an_index_cannot_point_to_begins_a_segment(
-    more_bytes: int, partition: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tail_out_of_reach_is_a_segment(more_bytes: int, partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is the size of the first three batches of the last segment, or one byte less."""
     good = read(partition)
     last = max(good)
@@ -408,9 +406,7 @@ def test_the_listed_batches_of_one_replica_are_limited(most: int, monkeypatch: p
         ((1, 1, 3), None),
     ],
 )
-def test_an_impossible_epoch_is_that_of_the_other_replica(
-    epochs: tuple[int, ...], expected: dict[int, int] | None
-) -> None:
+def test_an_impossible_epoch_is_the_other_replicas(epochs: tuple[int, ...], expected: dict[int, int] | None) -> None:
     """Elsewhere the epochs are the same."""
     spans = [(0, 3), (4, 7), (8, 11)]
     here = [batch_of(span, epoch) for span, epoch in zip(spans, epochs, strict=True)]

@@ -130,9 +130,7 @@ def test_a_finding_has_its_bytes_and_repair(page: Path, tmp_path: Path) -> None:
     ],
     ids=["damaged", "old"],
 )
-def test_a_count_has_a_color_unless_it_is_zero(
-    kseg: Kseg, tmp_path: Path, partition: Path, tones: dict[str, str]
-) -> None:
+def test_counts_other_than_zero_are_colored(kseg: Kseg, tmp_path: Path, partition: Path, tones: dict[str, str]) -> None:
     kseg("verify", "--format", "html", "-o", tmp_path / "report.html", partition)
     (summary,) = kseg("verify", "--format", "json", partition).of_type("summary")
     cards = re.findall(

@@ -50,9 +50,7 @@ def logs(tmp_path: Path) -> Path:
     ],
     ids=" ".join,
 )
-def test_no_cell_of_a_table_is_beside_a_narrow_screen(
-    kseg: Kseg, tmp_path: Path, logs: Path, arguments: tuple[str, ...]
-) -> None:
+def test_no_cell_is_beside_a_narrow_screen(kseg: Kseg, tmp_path: Path, logs: Path, arguments: tuple[str, ...]) -> None:
     source = TESTDATA / "kafka-4.3.1" / "internal" if "cluster" in arguments else logs
     page = page_of(kseg, tmp_path, *arguments, source)
     script = (

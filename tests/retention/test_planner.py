@@ -215,9 +215,7 @@ def test_a_fifo_for_an_index_holds_nobody_up(partition: Path) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_whatever_the_files_hold_there_is_a_plan_or_an_error(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_any_files_give_a_plan_or_an_error(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     partition = Path(shutil.copytree(TIME_HALF, tmp_path_factory.mktemp("hostile") / "orders-0"))
     names = sorted(path.name for path in partition.iterdir())
     for name in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=4, unique=True)):
@@ -354,9 +352,7 @@ LOG_BYTES = sum(path.stat().st_size for path in FILES)
     watermark=st.sampled_from([None, 0, BASES[2], BASES[2] + 1, END - 1, END]),
     keeps_active=st.booleans(),
 )
-def test_whole_verdicts(
-    now_ms: int, ms: int, size: int, deletes: bool, watermark: int | None, keeps_active: bool
-) -> None:
+def test_verdicts(now_ms: int, ms: int, size: int, deletes: bool, watermark: int | None, keeps_active: bool) -> None:
     """Those of a log of several segments, of its files alone."""
     request = RetentionRequest(Limits(ms, size, deletes), RetentionRules(), now_ms, keeps_active=keeps_active)
     found = retain(DIRECTORY, KnownOffsets(None, watermark), request)
@@ -453,9 +449,7 @@ def test_a_segment_of_no_offsets_has_no_range(partition: Path) -> None:
 
 
 @pytest.mark.parametrize("is_asked", [False, True])
-def test_records_of_a_log_above_the_limit_are_counted_on_request(
-    is_asked: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_of_a_log_above_the_limit_are_counted(is_asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     retention, records = retained(NOW_MS), (END, END - BASES[4])
     monkeypatch.setattr(planner, "UNASKED_BYTES", LOG_BYTES - 1)
     assert retention.records(retention.record_counts(is_asked)) == (records if is_asked else None)

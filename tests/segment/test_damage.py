@@ -7,9 +7,7 @@ from segment.segments import entries, sample
 
 
 @pytest.mark.parametrize("name", ["v0", "v2"])
-def test_the_checksum_of_more_than_a_batch_may_have_is_not_looked_at(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_checksum_of_too_large_a_batch_is_not_looked_at(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first = entries(sample(name))[0]
     wrong = first[:8] + b"\x00\x7f" + first[10:]
 

@@ -91,9 +91,7 @@ def as_v1(offset: int, magic: int, timestamp: int) -> bytes:
 
 @pytest.mark.parametrize("wrapper", [0, 1])
 @pytest.mark.parametrize("magic", [1, 2, 3, 127])
-def test_messages_of_any_magic_in_a_wrapper_are_read_as_kafka_reads_them(
-    tmp_path: Path, wrapper: int, magic: int
-) -> None:
+def test_messages_of_any_magic_in_a_wrapper_are_read_as_by_kafka(tmp_path: Path, wrapper: int, magic: int) -> None:
     """Kafka's iterator lays out a message of any magic but 0 as v1, with its own timestamp."""
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(wrapped(wrapper, [as_v1(offset, magic, 5_000 + offset) for offset in range(3)]))

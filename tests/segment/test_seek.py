@@ -15,21 +15,10 @@ import kseg.stores.extent
 from kseg.kernel import COMPILED
 from kseg.kernel.scan.frames import FrameScan
 from kseg.segment import reader as reader_module
+from kseg.segment import seek
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.segment.items import Batch
 from kseg.segment.reader import open_segment
-from kseg.segment.seek import (
-    BATCHES_BEHIND,
-    CHAINED,
-    ByteSpan,
-    index_path,
-    indexed_span,
-    offset_extent,
-    seek_offset,
-    seek_time,
-    span_of_bytes,
-    time_extent,
-)
 from segment.long_log import BASE_OFFSET, FIRST_TIMESTAMP, STEP_MS, write_long_log
 from segment.segments import LOGS, TESTDATA, name_of
 
@@ -47,7 +36,7 @@ def assert_nothing_is_skipped(file: SegmentFile, found: list[Batch], offset: int
     """Seeks ``offset``; asserts that the position is that of a batch, and that all batches before it are below."""
     reader = open_segment(file)
     with reader.source:
-        start = seek_offset(reader, file, offset)
+        start = seek.seek_offset(reader, file, offset)
     assert start.position in {0, *(batch.position for batch in found)}
     assert all(batch.last_offset < offset for batch in found if batch.position < start.position)
     assert not start.is_scan or start.position == 0
@@ -57,7 +46,7 @@ def assert_nothing_is_skipped(file: SegmentFile, found: list[Batch], offset: int
 def assert_no_time_is_skipped(file: SegmentFile, found: list[Batch], timestamp: int) -> int:
     reader = open_segment(file)
     with reader.source:
-        start = seek_time(reader, file, timestamp)
+        start = seek.seek_time(reader, file, timestamp)
     assert start.position in {0, *(batch.end for batch in found)}
     early = [record.timestamp for batch in found if batch.position < start.position for record in batch]
     assert all(stamp is None or stamp < timestamp for stamp in early)
@@ -81,6 +70,7 @@ def index_entries(path: Path) -> int:
     return sum(any(entry) for entry in struct.iter_unpack(">ii", path.with_suffix(".index").read_bytes()))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", INDEXED, ids=name_of)
 def test_the_extent_is_that_of_a_scan(path: Path) -> None:
     file = segment_file(str(path))
@@ -89,8 +79,8 @@ def test_the_extent_is_that_of_a_scan(path: Path) -> None:
     reader = open_segment(file)
     with reader.source:
         first = next(iter(found[0])).offset if found[0].base_offset is None else found[0].base_offset
-        assert offset_extent(reader, file) == (first, found[-1].last_offset)
-        assert time_extent(reader, file) == (
+        assert seek.offset_extent(reader, file) == (first, found[-1].last_offset)
+        assert seek.time_extent(reader, file) == (
             (stamps[0], max(batch.max_timestamp for batch in found)) if stamps else None
         )
 
@@ -127,7 +117,7 @@ def test_wrong_indexes_cost_time_and_nothing_else(
 def test_without_an_index_the_file_is_scanned(state: str, tmp_path: Path) -> None:
     file = write_long_log(tmp_path, 1 << 16, with_indexes=False)
     for suffix in (".index", ".timeindex"):
-        path = Path(index_path(file, suffix))
+        path = Path(seek.index_path(file, suffix))
         if state == "empty":
             path.write_bytes(b"")
         elif state == "zeros":
@@ -140,7 +130,7 @@ def test_without_an_index_the_file_is_scanned(state: str, tmp_path: Path) -> Non
             path.mkdir()
     reader = open_segment(file)
     with reader.source:
-        for start in (seek_offset(reader, file, 1 << 40), seek_time(reader, file, 1 << 50)):
+        for start in (seek.seek_offset(reader, file, 1 << 40), seek.seek_time(reader, file, 1 << 50)):
             assert (start.position, start.is_scan) == (0, True)
             assert start.reason
 
@@ -148,13 +138,13 @@ def test_without_an_index_the_file_is_scanned(state: str, tmp_path: Path) -> Non
 def test_an_entry_that_is_wrong_gives_way_to_an_earlier_one(tmp_path: Path) -> None:
     file = write_long_log(tmp_path, 1 << 18)
     found = batches(file)
-    index = Path(index_path(file, ".index"))
+    index = Path(seek.index_path(file, ".index"))
     content = bytearray(index.read_bytes())
     struct.pack_into(">i", content, 8 * 9 + 4, found[10].position + 1)
     index.write_bytes(content)
     reader = open_segment(file)
     with reader.source:
-        start = seek_offset(reader, file, found[10].last_offset)
+        start = seek.seek_offset(reader, file, found[10].last_offset)
     assert start.position == found[9].position
     assert not start.is_scan
     assert start.reason
@@ -163,7 +153,7 @@ def test_an_entry_that_is_wrong_gives_way_to_an_earlier_one(tmp_path: Path) -> N
 @pytest.mark.parametrize("leftover", [".deleted", ".swap", ".cleaned"])
 def test_leftovers_have_indexes_of_their_own(leftover: str) -> None:
     file = segment_file(f"t-0/00000000000000000005.log{leftover}")
-    assert index_path(file, ".timeindex") == f"t-0/00000000000000000005.timeindex{leftover}"
+    assert seek.index_path(file, ".timeindex") == f"t-0/00000000000000000005.timeindex{leftover}"
 
 
 class Touched:
@@ -195,18 +185,18 @@ def long_log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 def test_right_indexes_spare_the_file(long_log: SegmentFile, monkeypatch: pytest.MonkeyPatch) -> None:
     touched = Touched(monkeypatch)
-    count = os.path.getsize(index_path(long_log, ".index")) // 8 - 1000
+    count = os.path.getsize(seek.index_path(long_log, ".index")) // 8 - 1000
     reader = open_segment(long_log)
     with reader.source:
-        first, last = offset_extent(reader, long_log) or (0, 0)
-        stamps = time_extent(reader, long_log)
+        first, last = seek.offset_extent(reader, long_log) or (0, 0)
+        stamps = seek.time_extent(reader, long_log)
         for fraction in (0.25, 0.5, 0.9):
             wanted = first + int((last - first) * fraction)
-            reader.begin_at(seek_offset(reader, long_log, wanted).position)
+            reader.begin_at(seek.seek_offset(reader, long_log, wanted).position)
             seen = next(batch for batch in reader if isinstance(batch, Batch) and batch.last_offset >= wanted)
             assert seen.base_offset <= wanted
             moment = FIRST_TIMESTAMP + int(count * fraction) * STEP_MS
-            reader.begin_at(seek_time(reader, long_log, moment).position)
+            reader.begin_at(seek.seek_time(reader, long_log, moment).position)
             late = next(batch for batch in reader if isinstance(batch, Batch) and batch.max_timestamp >= moment)
             assert late.max_timestamp == moment
     assert first == BASE_OFFSET
@@ -242,8 +232,8 @@ def write(
 def test_without_an_index_all_bytes_are_read(tmp_path: Path) -> None:
     for offsets in (None, []):
         file = write(tmp_path, offsets, TIMES)
-        assert indexed_span(file, SIZE, BASE + 50, BASE + 51, 1100) == ByteSpan(0, SIZE)
-        assert span_of_bytes(file, SIZE, 700, 701) == ByteSpan(0, SIZE)
+        assert seek.indexed_span(file, SIZE, BASE + 50, BASE + 51, 1100) == seek.ByteSpan(0, SIZE)
+        assert seek.span_of_bytes(file, SIZE, 700, 701) == seek.ByteSpan(0, SIZE)
 
 
 @IN_FOLDER
@@ -270,9 +260,11 @@ def test_any_index(
     before = [entry for entry in times if entry[0] < earliest]
     least = max(first, 7 + before[-1][1]) if before else first
     chosen = sum(7 + entry[0] <= least for entry in offsets) - 1
-    behind = sum(7 + entry[0] <= last for entry in offsets) + BATCHES_BEHIND
-    expected = ByteSpan(place(chosen), end(behind), place(chosen - CHAINED))
-    assert indexed_span(file, size, first, last, earliest) == expected
+    behind = sum(7 + entry[0] <= last for entry in offsets) + seek.BATCHES_BEHIND
+    expected = seek.ByteSpan(place(chosen), end(behind), place(chosen - seek.CHAINED))
+    assert seek.indexed_span(file, size, first, last, earliest) == expected
     of_bytes = sum(entry[1] <= first for entry in offsets) - 1
     after = sum(entry[1] < last for entry in offsets)
-    assert span_of_bytes(file, size, first, last) == ByteSpan(place(of_bytes), end(after), place(of_bytes - CHAINED))
+    assert seek.span_of_bytes(file, size, first, last) == seek.ByteSpan(
+        place(of_bytes), end(after), place(of_bytes - seek.CHAINED)
+    )

@@ -55,6 +55,7 @@ def test_numbers_are_those_of_the_records(path: Path) -> None:
     compare(path)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(80))
 def test_numbers_are_those_of_the_records_of_mutated_segments(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)

@@ -48,9 +48,7 @@ def test_the_room_of_a_sparse_file_is_not_read(tmp_path: Path, monkeypatch: pyte
 
 @given(used=st.binary(max_size=400), unused=st.integers(0, 200), width=st.sampled_from([8, 12]))
 @settings(deadline=None)
-def test_windows_hold_all_entries(
-    used: bytes, unused: int, width: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_all_entries_are_held(used: bytes, unused: int, width: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("windows") / "0.index"
     data = used + bytes(unused)
     path.write_bytes(data)

@@ -41,9 +41,7 @@ def test_entries_and_tail_make_up_an_index(data: bytes) -> None:
     times=st.lists(st.tuples(st.integers(-2, 1 << 42), st.integers(-5, 1400))),
     cut=st.integers(0, len(LOG)),
 )
-def test_any_index_is_checked_against_any_log(
-    offsets: list[tuple[int, int]], times: list[tuple[int, int]], cut: int
-) -> None:
+def test_any_index_against_any_log(offsets: list[tuple[int, int]], times: list[tuple[int, int]], cut: int) -> None:
     index = OffsetIndex(b"".join(struct.pack(">ii", *entry) for entry in offsets), 0)
     stamps = TimeIndex(b"".join(struct.pack(">qi", *entry) for entry in times), 0)
     log = IndexedLog(LOG[:cut], SCRATCH)

@@ -43,6 +43,7 @@ def read(suffix: str, segment: Path = SEGMENT) -> bytes:
     return segment.with_name(segment.name + suffix).read_bytes()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("file", [file for file in healthy(".index") if not file.is_remote_copy], ids=name_of)
 def test_real_indexes_have_no_mismatch(file: SideFile) -> None:
     """The indexes hold first offsets, last offsets, or both."""

@@ -30,6 +30,7 @@ BUILDERS: dict[str, Callable[[list[Any], int], bytes]] = {
 EMPTY_CHECKPOINT = b"0\n0\n"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("file", healthy(*BUILDERS), ids=name_of)
 def test_a_real_file_comes_out_as_it_went_in(file: SideFile) -> None:
     data = Path(file.path).read_bytes()

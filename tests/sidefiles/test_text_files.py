@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kseg.errors import PathError
 from kseg.segment.files import is_remote_index_name, is_uuid
+from kseg.sidefiles import text_files
 from kseg.sidefiles.checkpoints import (
     EpochEntry,
     OffsetCheckpoint,
@@ -18,20 +19,6 @@ from kseg.sidefiles.checkpoints import (
 )
 from kseg.sidefiles.kinds import list_side_files, side_file
 from kseg.sidefiles.problems import SideFileProblem, entries_of, problems_of
-from kseg.sidefiles.text_files import (
-    CleanShutdown,
-    MetaProperties,
-    PartitionMetadata,
-    QuorumState,
-    integer,
-    lines,
-    missing_in_kraft,
-    properties,
-    read_clean_shutdown,
-    read_meta_properties,
-    read_partition_metadata,
-    read_quorum_state,
-)
 from sidefiles.real_files import TEXT
 
 UUID = "rMLZBCgPQO2wcjdxPTf0jA"
@@ -96,23 +83,28 @@ def test_the_epochs_of_an_unclean_election_are_read() -> None:
 
 
 def test_lines_end_as_java_ends_them() -> None:
-    assert [line.text for line in lines(b"a\rb\r\nc\n\nd")] == ["a", "b", "c", "", "d"]
-    assert [line[1:] for line in lines(b"ab\r\nc\n")] == [(0, 2), (4, 1)]
+    assert [line.text for line in text_files.lines(b"a\rb\r\nc\n\nd")] == ["a", "b", "c", "", "d"]
+    assert [line[1:] for line in text_files.lines(b"ab\r\nc\n")] == [(0, 2), (4, 1)]
 
 
 def test_numbers_are_those_that_java_reads() -> None:
-    read = [integer(text, 32) for text in ("+5", "-0012", "2147483647", "2147483648", "1_0", " 1", "٣", "", "0" * 5000)]
+    read = [
+        text_files.integer(text, 32)
+        for text in ("+5", "-0012", "2147483647", "2147483648", "1_0", " 1", "٣", "", "0" * 5000)
+    ]
     assert read == [5, -12, 2147483647, None, None, None, None, None, 0]
 
 
 def test_partition_metadata() -> None:
-    assert list(read_partition_metadata(f"version: 0\ntopic_id: {UUID}".encode())) == [PartitionMetadata(0, UUID)]
-    assert codes(list(read_partition_metadata(b""))) == ["missing-field"]
-    assert codes(list(read_partition_metadata(b"version: -1\ntopic_id: " + b"A" * 22))) == [
+    assert list(text_files.read_partition_metadata(f"version: 0\ntopic_id: {UUID}".encode())) == [
+        text_files.PartitionMetadata(0, UUID)
+    ]
+    assert codes(list(text_files.read_partition_metadata(b""))) == ["missing-field"]
+    assert codes(list(text_files.read_partition_metadata(b"version: -1\ntopic_id: " + b"A" * 22))) == [
         "unknown-version",
         "bad-value",
     ]
-    assert codes(list(read_partition_metadata(b"version 0\ntopic_id: x"))) == [
+    assert codes(list(text_files.read_partition_metadata(b"version 0\ntopic_id: x"))) == [
         "unreadable-line",
         "unknown-version",
         "bad-value",
@@ -122,25 +114,25 @@ def test_partition_metadata() -> None:
 @pytest.mark.parametrize(
     "version, expected",
     [
-        ("1.1.1", MetaProperties(0, None, 0, None, None)),
-        ("2.8.2", MetaProperties(0, "NRUjX5FiTs61uWC0wBWtKw", 0, None, None)),
-        ("4.3.1", MetaProperties(1, "AAAAAAAAQACAAAAAAAAAAQ", None, 1, "J9xJNJtqRXuVdg2IjTub4w")),
+        ("1.1.1", text_files.MetaProperties(0, None, 0, None, None)),
+        ("2.8.2", text_files.MetaProperties(0, "NRUjX5FiTs61uWC0wBWtKw", 0, None, None)),
+        ("4.3.1", text_files.MetaProperties(1, "AAAAAAAAQACAAAAAAAAAAQ", None, 1, "J9xJNJtqRXuVdg2IjTub4w")),
     ],
 )
-def test_meta_properties_of_each_version(version: str, expected: MetaProperties) -> None:
-    assert list(read_meta_properties((TEXT / version / "meta.properties").read_bytes())) == [expected]
+def test_meta_properties_of_each_version(version: str, expected: text_files.MetaProperties) -> None:
+    assert list(text_files.read_meta_properties((TEXT / version / "meta.properties").read_bytes())) == [expected]
 
 
 def test_meta_properties_report_their_problems() -> None:
-    items = list(read_meta_properties(b"version=1\nnode.id=x\ndirectory.id=?\n"))
+    items = list(text_files.read_meta_properties(b"version=1\nnode.id=x\ndirectory.id=?\n"))
     assert codes(items) == ["bad-value", "missing-field", "bad-value"]
-    assert codes(list(read_meta_properties(b"version=7"))) == ["unknown-version"]
-    assert list(read_meta_properties(b"")) == [MetaProperties(0, None, None, None, None)]
+    assert codes(list(text_files.read_meta_properties(b"version=7"))) == ["unknown-version"]
+    assert list(text_files.read_meta_properties(b"")) == [text_files.MetaProperties(0, None, None, None, None)]
     of_another_editor = b"\xef\xbb\xbf%b\ncluster.id=c\nnode.id=1\n"
-    assert codes(list(read_meta_properties(of_another_editor % b"version=1"))) == ["bad-value"]
-    assert codes(list(read_meta_properties(of_another_editor % b"# of 2026\nversion=1"))) == []
+    assert codes(list(text_files.read_meta_properties(of_another_editor % b"version=1"))) == ["bad-value"]
+    assert codes(list(text_files.read_meta_properties(of_another_editor % b"# of 2026\nversion=1"))) == []
     found = [(None, None, None, None), ("c", None, 1, None), ("c", None, None, None)]
-    said = [missing_in_kraft(MetaProperties(0, *each)) for each in found]
+    said = [text_files.missing_in_kraft(text_files.MetaProperties(0, *each)) for each in found]
     assert said == [
         "cluster.id and node.id are missing",
         "version is missing: node.id counts in version 1 only",
@@ -150,37 +142,37 @@ def test_meta_properties_report_their_problems() -> None:
 
 def test_properties_have_javas_escapes() -> None:
     data = b"# no = property\n! nor this\n  a\\ b : c\\u0041\\\n    d\ne\nf=\\t=\\q\\\n"
-    assert [item[:2] for item in properties(data)] == [("a b", "cAd"), ("e", ""), ("f", "\t=q")]
-    first = next(iter(properties(data)))
+    assert [item[:2] for item in text_files.properties(data)] == [("a b", "cAd"), ("e", ""), ("f", "\t=q")]
+    first = next(iter(text_files.properties(data)))
     assert data[first.position : first.position + first.length] == b"  a\\ b : c\\u0041\\\n    d"
 
 
 def test_clean_shutdown_of_both_kinds() -> None:
-    assert list(read_clean_shutdown(b"")) == [CleanShutdown(None, None)]
+    assert list(text_files.read_clean_shutdown(b"")) == [text_files.CleanShutdown(None, None)]
     new = Path(TEXT / "4.3.1" / ".kafka_cleanshutdown").read_bytes()
-    [entry] = list(read_clean_shutdown(new))
+    [entry] = list(text_files.read_clean_shutdown(new))
     assert entry.version == 0
     assert entry.broker_epoch > 0
-    assert codes(list(read_clean_shutdown(b'{"version":1}'))) == ["unknown-version", "missing-field"]
+    assert codes(list(text_files.read_clean_shutdown(b'{"version":1}'))) == ["unknown-version", "missing-field"]
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b"\xff", b"[" * 100_000, b"9" * 5000, b'{"a":' * 100_000])
 def test_bytes_that_are_not_an_object_are_reported(data: bytes) -> None:
-    assert codes(list(read_quorum_state(data))) == ["unreadable-json"]
-    assert codes(list(read_clean_shutdown(data))) == ["unreadable-json"]
+    assert codes(list(text_files.read_quorum_state(data))) == ["unreadable-json"]
+    assert codes(list(text_files.read_clean_shutdown(data))) == ["unreadable-json"]
 
 
 def test_quorum_state_of_both_versions() -> None:
     folder = "__cluster_metadata-0/quorum-state"
-    [old] = list(read_quorum_state((TEXT / "3.9.1" / folder).read_bytes()))
-    assert old == QuorumState(0, "", 1, 1, -1, None, 0, [1])
+    [old] = list(text_files.read_quorum_state((TEXT / "3.9.1" / folder).read_bytes()))
+    assert old == text_files.QuorumState(0, "", 1, 1, -1, None, 0, [1])
     assert old.foreign_fields() == {"voted_directory_id"}
-    [new] = list(read_quorum_state((TEXT / "4.3.1" / folder).read_bytes()))
-    assert new == QuorumState(1, None, 1, 2, -1, "A" * 22, None, None)
+    [new] = list(text_files.read_quorum_state((TEXT / "4.3.1" / folder).read_bytes()))
+    assert new == text_files.QuorumState(1, None, 1, 2, -1, "A" * 22, None, None)
     assert new.foreign_fields() == {"cluster_id", "applied_offset", "current_voters"}
-    assert codes(list(read_quorum_state(b'{"data_version":2}'))) == ["unknown-version"]
-    assert codes(list(read_quorum_state(b'{"data_version":1,"leaderId":true}'))) == ["missing-field"] * 4
-    assert codes(list(read_quorum_state(b'{"currentVoters":[{"voterId":"x"}]}'))) == ["unknown-version"]
+    assert codes(list(text_files.read_quorum_state(b'{"data_version":2}'))) == ["unknown-version"]
+    assert codes(list(text_files.read_quorum_state(b'{"data_version":1,"leaderId":true}'))) == ["missing-field"] * 4
+    assert codes(list(text_files.read_quorum_state(b'{"currentVoters":[{"voterId":"x"}]}'))) == ["unknown-version"]
 
 
 def test_names_of_remote_index_copies() -> None:

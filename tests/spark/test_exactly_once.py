@@ -34,9 +34,7 @@ def numbers_in(folder: Path) -> int:
 
 
 @pytest.mark.parametrize(("sink", "log"), [("parquet", "_spark_metadata"), ("delta", "_delta_log")])
-def test_a_stream_killed_at_random_moments_writes_each_record_once(
-    sink: str, log: str, tmp_path: Path, needs_java: None
-) -> None:
+def test_a_killed_stream_writes_each_record_once(sink: str, log: str, tmp_path: Path, needs_java: None) -> None:
     pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark before 4.2 has no limits of streams")
     settings = {"spark.databricks.delta.snapshotPartitions": "1"}
     if sink == "delta":

@@ -133,9 +133,7 @@ def rows(spark: Any, mode: str, *places: object) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("mode", ["records", "counts", "batches", "findings", "entries"])
-def test_rows_are_those_of_the_files_before_and_after_a_failover(
-    cluster: MiniHdfs, spark: Any, hadoop: Any, mode: str
-) -> None:
+def test_rows_stay_the_same_after_a_failover(cluster: MiniHdfs, spark: Any, hadoop: Any, mode: str) -> None:
     copy_in(spark, hadoop, "/logs", *PARTITIONS)
     expected = rows(spark, mode, *(CLIENTS / name for name in PARTITIONS))
     for place in (f"hdfs://{SERVICE}/logs/*-0", "viewfs://tables/old", f"hdfs://{SERVICE}/logs/librdkafka-[gt]*"):
@@ -161,9 +159,7 @@ def test_a_stream_reads_closed_segments(spark: Any, hadoop: Any, tmp_path: Path)
     assert spark.read.parquet(str(tmp_path / "rows")).count() == len(rows_of(CLIENTS / "librdkafka-gzip-0"))
 
 
-def test_written_partitions_are_those_that_a_local_write_makes(
-    cluster: MiniHdfs, spark: Any, hadoop: Any, tmp_path: Path
-) -> None:
+def test_written_partitions_are_those_of_a_disk(cluster: MiniHdfs, spark: Any, hadoop: Any, tmp_path: Path) -> None:
     frame = spark.read.format("kseg").load(str(CLIENTS / "librdkafka-gzip-0")).drop("topic", "partition").coalesce(1)
     for place in (f"hdfs://{SERVICE}/new/logs/copy-0", str(tmp_path / "copy-0")):
         frame.write.format("kseg").option("segmentBytes", "8k").mode("append").save(place)

@@ -8,16 +8,7 @@ import pytest
 from kseg.errors import KsegError, PathError
 from kseg.export.pushdown import Bounds
 from kseg.export.scanning import grouped
-from kseg.spark.options import (
-    READ_OPTIONS,
-    WITHOUT_EFFECT,
-    WRITE_OPTIONS,
-    Options,
-    Positions,
-    WriteOptions,
-    parse_options,
-    parse_write_options,
-)
+from kseg.spark import options
 from kseg.spark.stores import expanded_paths, places
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -31,7 +22,7 @@ def test_names_are_case_insensitive_and_values_are_parsed() -> None:
         "onDamage": "fail", "splitBytes": "64m", "maxBatchBytes": "1g",
         "pushFilters": "true", "mode": "Batches", "level": "deep", "now": "7", "serialization.format": "1",
     }  # fmt: skip
-    assert parse_options(given) == Options(
+    assert options.parse_options(given) == options.Options(
         ("/a",), Bounds(5, 9, 1769817600000, 1769903999999), is_committed=True, max_batch_bytes=1 << 30, mode="batches",
         level="deep", now_ms=7, split_bytes=64 << 20, fails_on_damage=True, pushes_filters=True,
     )  # fmt: skip
@@ -39,30 +30,30 @@ def test_names_are_case_insensitive_and_values_are_parsed() -> None:
 
 def test_writing_has_other_options() -> None:
     given = {"path": "/a", "CODEC": "zstd:3", "batchbytes": "1m", "segmentBytes": "100k", "indexIntervalBytes": "512"}
-    assert parse_write_options(given) == WriteOptions(("/a",), "zstd:3", 1 << 20, 100 << 10, 512)
+    assert options.parse_write_options(given) == options.WriteOptions(("/a",), "zstd:3", 1 << 20, 100 << 10, 512)
     for given, said in [
         ({"startOffset": "1"}, "it has codec"),
         ({"codec": "brotli"}, "none or a codec"),
         ({"codc": ""}, "codec?"),
     ]:
         with pytest.raises(KsegError, match=said):
-            parse_write_options(given)
+            options.parse_write_options(given)
 
 
 def test_a_list_of_paths_arrives_as_json() -> None:
-    assert parse_options({"paths": '["/a", "/b c"]'}).paths == ("/a", "/b c")
+    assert options.parse_options({"paths": '["/a", "/b c"]'}).paths == ("/a", "/b c")
 
 
 def test_relative_paths_are_those_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = parse_options({"paths": '["orders-0", "../*-0", "s3://archive/orders-0", "file:///a"]'}).paths
+    found = options.parse_options({"paths": '["orders-0", "../*-0", "s3://archive/orders-0", "file:///a"]'}).paths
     assert found == (f"{tmp_path}/orders-0", f"{tmp_path.parent}/*-0", "s3://archive/orders-0", "file:///a")
 
 
 def test_names_of_a_catalog_are_no_options() -> None:
     given = {"owner": "root", "location": "file:/warehouse/archive", "provider": "kseg", "comment": "old orders"}
-    assert parse_options(given) == Options(("file:/warehouse/archive",))
-    assert parse_options(given | {"path": "/archive"}) == Options(("/archive",))
+    assert options.parse_options(given) == options.Options(("file:/warehouse/archive",))
+    assert options.parse_options(given | {"path": "/archive"}) == options.Options(("/archive",))
 
 
 def test_options_of_the_kafka_source() -> None:
@@ -74,17 +65,17 @@ def test_options_of_the_kafka_source() -> None:
         "maxFilesPerTrigger": "2", "maxBytesPerTrigger": "1g", "maxOffsetsPerTrigger": "9",
         "groupIdPrefix": "x", "includeLast": "true", "ignoreLogStart": "true",
     }  # fmt: skip
-    found = parse_options(given)
-    assert found.start == Positions(
+    found = options.parse_options(given)
+    assert found.start == options.Positions(
         offsets={("orders", 0): 23, ("orders", 1): -2}, timestamps={("orders", 1): 1769850000000}
     )
-    assert found.end == Positions(timestamp=1769850000001, offsets={("orders", 0): 50, ("orders", 1): -1})
+    assert found.end == options.Positions(timestamp=1769850000001, offsets={("orders", 0): 50, ("orders", 1): -1})
     assert (found.fails_without_timestamp, found.includes_headers, found.ignores_log_start) == (False, False, True)
     assert (found.max_files, found.max_bytes, found.max_offsets) == (2, 1 << 30, 9)
     assert (found.includes_last, found.fails_on_data_loss) == (True, False)
     has = found.has
     assert [has("orders", 0), has("orders", 2), has("payments", 0), has(None, None)] == [True, False, False, False]
-    assert parse_options({"startingOffsets": "earliest", "endingOffsets": "LATEST"}) == Options()
+    assert options.parse_options({"startingOffsets": "earliest", "endingOffsets": "LATEST"}) == options.Options()
 
 
 @pytest.mark.parametrize(
@@ -113,12 +104,12 @@ def test_options_of_the_kafka_source() -> None:
 )
 def test_an_invalid_option_is_reported(name: str, value: str, said: str) -> None:
     with pytest.raises(KsegError, match=said):
-        parse_options({"path": "a", name: value})
+        options.parse_options({"path": "a", name: value})
 
 
 def test_every_option_is_in_the_page() -> None:
-    names = [name for name, *_ in (READ_OPTIONS | WRITE_OPTIONS).values()]
-    names += [text.split()[0] for text in WITHOUT_EFFECT.values()]
+    names = [name for name, *_ in (options.READ_OPTIONS | options.WRITE_OPTIONS).values()]
+    names += [text.split()[0] for text in options.WITHOUT_EFFECT.values()]
     assert [name for name in names if f".It Cm {name}" not in PAGE] == []
 
 

@@ -24,18 +24,13 @@ import kseg
 from api.consumed import CONSUMED, TESTDATA, id_of, partition_of
 from api.consumed import rows_of as consumed_rows
 from dump.test_schemas import ORDER, behind, register
-from kseg.errors import KsegError, SelectionWarning, UnsupportedError
+from kseg.errors import KsegError, UnsupportedError
 from kseg.spark.source import KsegDataSource
-from kseg.verification.partition import CheckSettings
-from kseg.verification.report import Report
-from kseg.verification.run import judge_path
-from node.disks import committed_on, without_places
 from spark.reading import ALL, read, reader_of, rows_of
 
 DAMAGED = sorted(path for path in TESTDATA.glob("damaged/*/*-0") if "0.7" not in str(path))
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0"
 CLIENTS = TESTDATA / "kafka-4.3.1/clients"
-LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
 pytestmark = pytest.mark.spark
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -63,14 +58,6 @@ def test_any_split_gives_the_same_rows(partition: Path, mode: str) -> None:
     whole = rows_of(partition, mode=mode)
     for size in ("200", "1111", "8000"):
         assert rows_of(partition, mode=mode, splitBytes=size) == whole
-
-
-@pytest.mark.parametrize("mode", ["commits", "findings"])
-def test_the_disks_of_a_node_have_the_rows_of_one_directory(mode: str, tmp_path: Path) -> None:
-    one, disks = committed_on(tmp_path)
-    options = {"level": "deep", "now": "1800000000000"} if mode == "findings" else {}
-    expected = without_places(rows_of(one, mode=mode, **options))
-    assert expected == without_places(rows_of(*disks, mode=mode, **options)) != []
 
 
 def test_a_log_of_several_0_7_segments_is_read() -> None:
@@ -118,14 +105,6 @@ def test_all_columns_are_read_or_those_of_the_schema() -> None:
 def test_an_invalid_schema_is_reported(fields: list[StructField], said: str) -> None:
     with pytest.raises(KsegError, match=said):
         KsegDataSource({"path": str(MIXED)}).reader(schema=StructType(fields))
-
-
-def test_damage_between_batches_is_reported_in_mode_batches(caplog: pytest.LogCaptureFixture) -> None:
-    partition = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
-    assert rows_of(partition, mode="batches")
-    assert "bad-length" in caplog.text
-    with pytest.raises(KsegError, match="bad-length"):
-        rows_of(partition, mode="batches", onDamage="fail")
 
 
 @pytest.mark.parametrize("mode", ["records", "counts"])
@@ -251,56 +230,6 @@ def test_filters_are_not_pushed_where_queries_would_share_them() -> None:
         source.reader(source.schema())
 
 
-def dumped(path: Path, kind: str) -> list[dict[str, Any]]:
-    """Returns the objects of one type that `kseg dump` prints as JSON."""
-    import subprocess
-    import sys
-
-    command = [sys.executable, "-m", "kseg", "dump", "--format", "json", "--all", str(path)]
-    lines = subprocess.run(command, capture_output=True, check=False).stdout.splitlines()
-    return [found for line in lines if (found := json.loads(line))["type"] == kind]
-
-
-@pytest.mark.parametrize("partition", [MIXED, CLIENTS / "librdkafka-txn-0", DAMAGED[-1]], ids=lambda path: id_of(path))
-def test_batches_are_those_of_dump(partition: Path) -> None:
-    found = {(row["file"], row["position"]): row for row in rows_of(partition, mode="batches")}
-    expected = {(row["file"], row["position"]): row for row in dumped(partition, "batch")}
-    assert set(found) == set(expected)
-    for place, row in found.items():
-        for name, value in row.items():
-            if name in expected[place] and not (name == "maxTimestamp" and value is None):
-                assert value == expected[place][name], name
-
-
-def test_entries_are_those_of_dump() -> None:
-    path = CLIENTS / "librdkafka-txn-0"
-    rows = rows_of(path, mode="entries")
-    assert rows
-    for kind in {row["type"] for row in rows}:
-        expected = dumped(path, kind)
-        found = [row for row in rows if row["type"] == kind]
-        assert len(found) == len(expected)
-        for row, line in zip(found, expected, strict=True):
-            shared = set(row) & set(line) - {"type"}
-            assert shared
-            assert {name: row[name] for name in shared if row[name] != -1} == {
-                name: line[name] for name in shared if row[name] != -1
-            }
-
-
-@pytest.mark.parametrize("path", [LOG_DIRECTORY, TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"], ids=id_of)
-def test_findings_are_those_of_verify(path: Path) -> None:
-    expected: list[Any] = []
-    report = Report(expected.append)
-    judge_path(str(path), CheckSettings(2, 1_790_000_000_000), report)
-    rows = rows_of(path, mode="findings", level="deep", now="1790000000000")
-    keys = ("code", "severity", "file", "position", "length", "offset", "message")
-    assert sorted(str([row[key] for key in keys]) for row in rows if row["count"] == 1) == sorted(
-        str([getattr(finding, key) for key in keys]) for finding in expected
-    )
-    assert expected
-
-
 COMMITTED = TESTDATA / "kafka-4.3.1/committed"
 ROUNDS = TESTDATA / "log-directories/4.3.1-rounds/kill"
 
@@ -326,11 +255,6 @@ def test_other_modes_read_the_partitions_of_a_subscription_too() -> None:
         wanted = [row for row in found if row["topic"] == "txn"]
         assert 0 < len(wanted) < len(found)
         assert rows_of(ROUNDS, subscribe="txn", **options) == wanted
-
-
-def test_a_log_directory_without_commits_has_no_rows() -> None:
-    with pytest.warns(SelectionWarning, match="__consumer_offsets"):
-        assert rows_of(LOG_DIRECTORY, mode="commits") == []
 
 
 def test_a_missing_path_is_reported_when_planning() -> None:

@@ -133,9 +133,7 @@ def test_avro_behind_the_id_of_a_registry_is_decoded(tmp_path: Path) -> None:
         ("iceberg", "4.1", 'using("iceberg")', "spark.table('lake.kafka.orders')"),
     ],
 )
-def test_a_table_has_the_records_of_the_archive(
-    package: str, release: str, example: str, table: str, tmp_path: Path
-) -> None:
+def test_a_table_has_the_archives_records(package: str, release: str, example: str, table: str, tmp_path: Path) -> None:
     skip_unless_pyspark(release)
     write_partition(tmp_path / "orders-0", (b"a", b"1", 1000), (b"b", b"2", 2000))
     shown = table.format(tmp_path)

@@ -125,15 +125,6 @@ def test_objects_of_pyarrow_are_those_of_the_files() -> None:
     assert [found.name for found in RemoteStorage(store, keys()).partitions] == ["t-txn-0"]
 
 
-def test_findings_are_those_of_verify() -> None:
-    assert [
-        row for row in rows_of(store_of("both"), mode="findings", privateKeys=KEYS) if row["severity"] == "error"
-    ] == []
-    assert {row["code"] for row in rows_of(store_of("plain"), mode="findings")} >= {"remote-copy-unfinished"}
-    with pytest.raises(KsegError, match="k1"):
-        rows_of(store_of("enc"), mode="findings")
-
-
 def test_the_option_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     expected = (("k1", f"{tmp_path}/a.pem"), ("k2", "/keys/b.pem"))

@@ -109,9 +109,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.mark.spark
-def test_tasks_use_the_hadoop_configuration_of_the_session(
-    spark: Any, endpoint: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_tasks_use_the_sessions_hadoop_settings(spark: Any, endpoint: str, capfd: pytest.CaptureFixture[str]) -> None:
     import kseg.spark
 
     configuration, before = spark.sparkContext._jsc.hadoopConfiguration(), hadoop_settings(spark)

@@ -26,9 +26,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("is_worker", [True, False])
-def test_only_a_worker_exempts_modules_from_garbage_collection(
-    is_worker: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_worker_exempts_modules_from_collection(is_worker: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     class Context:
         @staticmethod
         def get() -> object:
@@ -98,9 +96,7 @@ def test_all_that_workers_load_names_a_python_without_kseg(tmp_path: Path) -> No
     assert f"has no module kseg: {sys.executable} -m pip install 'kseg[spark-worker]', or set PYSPARK_PYTHON" in line
 
 
-def test_the_error_of_a_session_ends_with_the_python_that_has_no_kseg(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_names_pythons_without_kseg(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import kseg.spark
 
     bare = tmp_path / "python"

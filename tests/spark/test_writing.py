@@ -229,25 +229,6 @@ def test_invalid_rows_are_refused_and_leave_nothing(tmp_path: Path, tasks: Any, 
     assert names(tmp_path) == []
 
 
-def test_written_partitions_can_be_compacted_and_retained(tmp_path: Path) -> None:
-    logs = tmp_path / "logs"
-    rows = [row | {"key": b"%d" % (row["offset"] % 40)} for row in numbered(700, 900)]
-    write(writer_of(logs / "orders-0", segmentBytes="4k", batchBytes="1k"), [batch(rows[:500])], [batch(rows[500:])])
-    expected = rows_of(logs / "orders-0", columns=["offset"])
-    for command in (["retain", "--log-start-offset", "900"], ["compact"]):
-        with pytest.raises(SystemExit) as ended:
-            run([*command, "--quiet", str(logs / "orders-0")])
-        assert ended.value.code == 0
-        verify(logs)
-    found = rows_of(logs / "orders-0", columns=["offset"])
-    assert found[0]["offset"] > 700
-    assert found[-40:] == expected[-40:]
-    assert len(found) < len(expected) // 2
-    write(writer_of(tmp_path / "again/orders-0"), batches_of(logs / "orders-0"))
-    assert rows_of(tmp_path / "again/orders-0", columns=["offset"]) == found
-    verify(tmp_path / "again")
-
-
 def test_existing_files_are_not_changed(tmp_path: Path) -> None:
     write(writer_of(tmp_path / "t-0"), [batch(numbered(0, 3))])
     before = {path.name: path.read_bytes() for path in (tmp_path / "t-0").iterdir()}

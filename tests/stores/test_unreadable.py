@@ -37,9 +37,7 @@ def lost_extent(extents: list[tuple[int, int]], start: int, stop: int) -> tuple[
 
 @pytest.mark.parametrize("size", [12_000, 300_000, 20 << 20])
 @pytest.mark.parametrize("pages", [(1, 2), (2, 4)])
-def test_items_tile_the_file_around_unreadable_bytes(
-    size: int, pages: tuple[int, int], tmp_path: Path, fail_disk: FailDisk
-) -> None:
+def test_items_tile_around_bad_bytes(size: int, pages: tuple[int, int], tmp_path: Path, fail_disk: FailDisk) -> None:
     path = tmp_path / "00000000000000000000.log"
     if size > 1 << 20 and not kseg.kernel.COMPILED:
         pytest.skip("as many bytes take the interpreted kernel minutes")

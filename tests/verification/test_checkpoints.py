@@ -119,9 +119,7 @@ def log_with(place: Path, text: str | None, *epochs: int) -> Path:
         pytest.param("0\n1\n-1 0\n", (0, 0), ["leader-epochs-damaged"], id="negative"),
     ],
 )
-def test_what_the_checkpoint_says(
-    tmp_path: Path, text: str | None, epochs: tuple[int, ...], expected: list[str]
-) -> None:
+def test_what_checkpoints_say(tmp_path: Path, text: str | None, epochs: tuple[int, ...], expected: list[str]) -> None:
     log = log_with(tmp_path, text, *epochs)
     found = findings(log)
     assert codes(found) == expected

@@ -224,9 +224,7 @@ def test_the_unfinished_end_of_a_live_segment_is_left_out(partition: Path, tmp_p
     assert set(checked(partition, tmp_path / "manifest").codes) <= {"manifest-grown"}
 
 
-def test_more_than_can_be_aligned_is_told_in_one(
-    partition: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_than_can_be_aligned_is_one(partition: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifest_check, "MAX_KEPT_BATCHES", 2)
     path = partition / LAST
     path.write_bytes(path.read_bytes()[spans(path.read_bytes())[0][1] :])

@@ -151,9 +151,7 @@ def test_another_node_in_server_properties(node: tuple[Path, Path]) -> None:
     assert "server.properties is 7" in found.one("node-identity-mismatch").message
 
 
-def test_a_failure_below_a_directory_with_a_longer_name_is_another_nodes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_below_a_longer_name_is_another_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other").mkdir()
     a, b = kraft(tmp_path, OFFSETS), kraft(tmp_path / "other", OFFSETS).rename(tmp_path / "logs2")
     edited(b, node_id="2", directory_id="CBBBBBBBQACAAAAAAAAAAQ")
@@ -229,9 +227,7 @@ def test_metadata_in_two_directories(node: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.parametrize(("state", "starts_on"), [("missing", False), ("empty", False), ("file", True)])
-def test_a_log_directory_that_is_not_there(
-    node: tuple[Path, Path], tmp_path: Path, state: str, starts_on: bool
-) -> None:
+def test_a_missing_log_directory(node: tuple[Path, Path], tmp_path: Path, state: str, starts_on: bool) -> None:
     """A file in its place goes offline as an unreadable directory does."""
     absent = tmp_path / "third"
     if state == "empty":
@@ -459,9 +455,7 @@ def test_what_is_in_a_directory_that_is_not_here_is_not_known(node: tuple[Path, 
         (lambda disk: shutil.copytree(disk.parent / "logs" / OFFSETS, disk / OFFSETS), "broker-would-not-start"),
     ],
 )
-def test_a_start_is_judged_by_all_disks_of_the_configuration(
-    damage: Callable[[Path], object], code: str | None, node: tuple[Path, Path]
-) -> None:
+def test_all_disks_judge_a_start(damage: Callable[[Path], object], code: str | None, node: tuple[Path, Path]) -> None:
     """Only one of them is checked, so that the node starts is never said."""
     a, b = node
     damage(b)

@@ -140,6 +140,7 @@ def more_findings_than_a_pipe_holds(logs: Path) -> list[Path]:
     return folders
 
 
+@pytest.mark.slow
 def test_more_findings_than_a_pipe_holds(tmp_path: Path) -> None:
     folders = more_findings_than_a_pipe_holds(tmp_path)
     shown: list[Finding] = []

@@ -237,9 +237,7 @@ def test_needs_name_the_command_that_each_code_has(logs: Path) -> None:
         ("*0.log *230-*", ""),
     ],
 )
-def test_a_node_does_without_a_damaged_snapshot_that_others_have(
-    lacking: str, begins: str, is_voter: bool, tmp_path: Path
-) -> None:
+def test_a_damaged_snapshot_that_others_have(lacking: str, begins: str, is_voter: bool, tmp_path: Path) -> None:
     logs = edited(kraft(tmp_path), node_id="1" if is_voter else "7")
     for pattern in lacking.split():
         for path in (logs / "__cluster_metadata-0").glob(pattern):

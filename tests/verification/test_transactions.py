@@ -420,9 +420,7 @@ def test_sequences_that_brokers_accept(tmp_path: Path, batches: list[bytes]) -> 
 
 
 @pytest.mark.parametrize(("offset", "told"), [(5, []), (1, ["producer-sequence-gap"])])
-def test_sequences_may_have_gaps_where_offsets_have_and_in_a_compacted_log(
-    offset: int, told: list[str], tmp_path: Path
-) -> None:
+def test_sequences_have_gaps_where_offsets_have_and_if_compacted(offset: int, told: list[str], tmp_path: Path) -> None:
     """The rule for batches tells of missing offsets."""
     log = log_of(tmp_path, [batch(0, 7, sequence=0), batch(offset, 7, sequence=5)])
     assert codes(findings(log)) == told

@@ -16,9 +16,7 @@ from kseg.errors import StoppedHalfwayError
 
 
 @pytest.mark.parametrize("is_single", [True, False])
-def test_a_change_that_cannot_be_completed_is_undone(
-    is_single: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_incomplete_change_is_undone(is_single: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 

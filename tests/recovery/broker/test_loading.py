@@ -251,9 +251,7 @@ def test_salvage_keeps_a_snapshot_whose_name_is_no_offset_in_quarantine(partitio
 
 
 @pytest.mark.parametrize(("version", "era", "is_rewritten"), [(1, "4.4", True), (-1, "4.4", True), (1, "4.3", False)])
-def test_versions_on_which_4_4_does_not_start_are_rewritten(
-    tmp_path: Path, version: int, era: str, is_rewritten: bool
-) -> None:
+def test_versions_that_stop_4_4_are_rewritten(tmp_path: Path, version: int, era: str, is_rewritten: bool) -> None:
     directory = copy_of(TRANSACTIONS, tmp_path)
     path = min(directory.glob("*.txnindex"))
     right = path.read_bytes()
@@ -284,9 +282,7 @@ def test_an_index_that_any_broker_before_4_4_rebuilds_is_rebuilt(tmp_path: Path,
 @pytest.mark.parametrize(("topic", "era", "is_kept"), [
     ("__cluster_metadata-0", "4.4", True), ("__cluster_metadata-0", "4.3", False), ("orders-0", "4.4", False),
 ])  # fmt: skip
-def test_the_active_indexes_of_the_metadata_log_stay_open_since_4_4(
-    partition: Path, topic: str, era: str, is_kept: bool
-) -> None:
+def test_since_4_4_active_metadata_indexes_stay_open(partition: Path, topic: str, era: str, is_kept: bool) -> None:
     """4.4 leaves them preallocated at a clean stop, and the time index without its last entry."""
     directory = partition.rename(partition.with_name(topic))
     index, times = directory / f"{NEXT}.index", directory / f"{NEXT}.timeindex"

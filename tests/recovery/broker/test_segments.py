@@ -149,9 +149,7 @@ PARTITIONS = sorted({path.parent for folder in FOLDERS for path in TESTDATA.glob
 
 @pytest.mark.parametrize("partition", PARTITIONS, ids=[f"{path.parent.name}-{path.name}" for path in PARTITIONS])
 @pytest.mark.parametrize("loses_snapshots", [False, True], ids=["snapshots", "none"])
-def test_recalling_a_scan_changes_nothing(
-    partition: Path, loses_snapshots: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recalled_scan(partition: Path, loses_snapshots: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = copy_of(partition, tmp_path)
     for lost in [*directory.glob("*.index"), *(directory.glob("*.snapshot") if loses_snapshots else ())]:
         lost.unlink()
@@ -193,9 +191,7 @@ _INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 
 
 @given(st.lists(st.tuples(_INT64, _INT64, st.integers(1, 1 << 20)), max_size=20), _INT64, st.integers(0, 1 << 19))
-def test_entries_are_written_as_the_files_have_them(
-    batches: list[tuple[int, int, int]], base: int, interval: int
-) -> None:
+def test_entries_are_those_of_the_files(batches: list[tuple[int, int, int]], base: int, interval: int) -> None:
     """Offsets that no index can hold included, of which 1.1 and older keep the low 32 bits."""
     rows, position = int64s(max(len(batches), 1) * BATCH_WIDTH), 0
     state = indexing.IndexBuild(base, interval, takes_any=True)

@@ -209,9 +209,7 @@ def test_of_two_batches_that_of_the_kind_that_is_rarer_in_the_log_is_left_out(tm
     assert kept(partition) == [[other, *more]]
 
 
-def test_a_misnamed_file_without_parts_in_memory_is_read_again_for_conflicts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_misnamed_file_is_read_again_for_conflicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan has renamed it by then."""
     monkeypatch.setattr(segment_assembly, "_FEW_PARTS", 0)
     batch = real_batches(0)[0]
@@ -225,9 +223,7 @@ def test_a_misnamed_file_without_parts_in_memory_is_read_again_for_conflicts(
 
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("counts", [(40, 2), (2, 40)])
-def test_of_two_batches_the_one_of_the_kind_in_a_snapshot_stays(
-    counts: tuple[int, int], is_known: bool, tmp_path: Path
-) -> None:
+def test_of_two_batches_the_snapshots_kind_stays(counts: tuple[int, int], is_known: bool, tmp_path: Path) -> None:
     """Without a snapshot the one with more records."""
     batch = real_batches(0)[0]
     wrong, other = of_producer(batch, counts[0], 0, 0, True), of_producer(batch, counts[1], counts[0], counts[0])

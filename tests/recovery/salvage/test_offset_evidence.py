@@ -24,9 +24,7 @@ def proven(directory: Path, log: Path, data: bytes, position: int) -> int | None
 
 
 @pytest.mark.parametrize(("others", "expected"), [([], 0), ([0], 0), ([7], None), ([0, 7], None)])
-def test_snapshots_that_contradict_each_other_prove_nothing(
-    others: list[int], expected: int | None, tmp_path: Path
-) -> None:
+def test_contradicting_snapshots_prove_nothing(others: list[int], expected: int | None, tmp_path: Path) -> None:
     """``others``: how far the offset of the same batch lies from its own in further snapshots."""
     directory = copy_of(TRANSACTIONS, tmp_path)
     log = min(directory.glob("*.log"))
@@ -47,9 +45,7 @@ def test_snapshots_that_contradict_each_other_prove_nothing(
 
 @pytest.mark.parametrize("has_last_offsets", [True, False])
 @pytest.mark.parametrize("others", [(1,), (1, 3)], ids=str)
-def test_neighbours_tell_what_the_offset_of_an_index_entry_is(
-    others: tuple[int, ...], has_last_offsets: bool, tmp_path: Path
-) -> None:
+def test_neighbours_tell_offsets_of_entries(others: tuple[int, ...], has_last_offsets: bool, tmp_path: Path) -> None:
     """The first offset of the batch, or the last one. ``others``: the batches that have entries, beside the doubtful
     one.
     """

@@ -125,9 +125,7 @@ def test_of_two_batches_for_one_offset_that_of_the_earlier_segment_is_kept(tmp_p
 
 
 @pytest.mark.parametrize("is_full", [False, True])
-def test_no_segment_grows_beyond_what_an_index_can_point_to(
-    is_full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_segment_grows_beyond_its_index(is_full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     segment, copy = Draft(tmp_path / "0.log", 0), Draft(tmp_path / "0.log.bak", 0, is_named=False)
     segment.keep(0, 9)
     segment.keep(11, 19)
@@ -139,9 +137,7 @@ def test_no_segment_grows_beyond_what_an_index_can_point_to(
 
 
 @pytest.mark.parametrize(("keys", "put"), [(b"abcde", [(10, 14)]), (b"abc", []), (b"abcdef", [])])
-def test_as_a_last_resort_a_batch_fills_a_gap_of_exactly_its_size(
-    keys: bytes, put: list[tuple[int, int]], tmp_path: Path
-) -> None:
+def test_a_batch_fills_a_gap_of_exactly_its_size(keys: bytes, put: list[tuple[int, int]], tmp_path: Path) -> None:
     """It is alone in its file, and the offsets that it claims are partly taken. Without such a gap it stays there."""
     segment, alone = Draft(tmp_path / "0.log", 0, 99), Draft(tmp_path / "100.log", 100)
     segment.keep(0, 9)
@@ -153,9 +149,7 @@ def test_as_a_last_resort_a_batch_fills_a_gap_of_exactly_its_size(
 
 
 @pytest.mark.parametrize(("most", "runs_split"), [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2)])
-def test_the_single_batches_of_misplaced_runs_are_limited(
-    most: int, runs_split: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_misplaced_ones_are_few(most: int, runs_split: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two runs of two batches: the offsets of the first batch are taken, those of the second are free."""
     monkeypatch.setattr(relocation, "MAX_SINGLES", most)
     segment, copy = Draft(tmp_path / "0.log", 0), Draft(tmp_path / "0.log.bak", 0, is_named=False)

@@ -155,9 +155,7 @@ def test_what_is_left_without_some_batches(data: st.DataObject, tmp_path_factory
 
 
 @given(data=st.data())
-def test_changed_batches_become_parts_of_their_own(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_changed_batches_are_parts_of_their_own(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("edited") / f"{0:020d}.log"
     path.write_bytes(b"junk" + b"".join(real_batches(0)))
     changed = data.draw(st.sets(st.sampled_from([batch.first for batch in expected_parts()])))

@@ -267,9 +267,7 @@ def wide(batch: bytes, last_delta: int) -> bytes:
 
 
 @pytest.mark.parametrize(("last_delta", "is_doubted"), [(1, False), (2, True), (5, True)])
-def test_a_batch_with_more_offsets_than_records_before_the_next_one(
-    last_delta: int, is_doubted: bool, path: Path
-) -> None:
+def test_a_batch_of_more_offsets_than_records_before_the_next(last_delta: int, is_doubted: bool, path: Path) -> None:
     found = [keyed_batch(1000, b"ab"), wide(keyed_batch(1002, b"ab"), last_delta), keyed_batch(1004, b"ab")]
     path.write_bytes(b"".join(found))
     draft, size = scanned(path, 1000), len(found[0])

@@ -138,9 +138,7 @@ def test_sizes_that_claim_too_much(tmp_path: Path) -> None:
         ([(100, 512), (5000, 1 << 40)], bytes(100) + b"x" * 512 + bytes(4388) + b"x" * 512),
     ],
 )
-def test_the_size_of_a_truncated_sparse_member_takes_no_time(
-    ranges: list[tuple[int, int]], found: bytes, tmp_path: Path
-) -> None:
+def test_a_truncated_sparse_member_takes_no_time(ranges: list[tuple[int, int]], found: bytes, tmp_path: Path) -> None:
     huge = tarfile.TarInfo("sparse")
     huge.size = sum(size for _, size in ranges)
     real_size, sparse_map = str(sum(ranges[-1])), ",".join(f"{start},{size}" for start, size in ranges)
@@ -154,9 +152,7 @@ def test_the_size_of_a_truncated_sparse_member_takes_no_time(
 @pytest.mark.skipif(shutil.which("tar") is None, reason="there is no tar")
 @pytest.mark.parametrize("flags", [["--format=gnu"], ["--format=posix"], ["--format=posix", "--sparse-version=0.1"]])
 @pytest.mark.parametrize("piece_bytes", [3000, opening._PIECE_BYTES])
-def test_sparse_members_are_read_whole(
-    flags: list[str], piece_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sparse_members(flags: list[str], piece_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As brokers preallocate indexes; enough holes that a GNU header has extensions."""
     monkeypatch.setattr(opening, "_PIECE_BYTES", piece_bytes)
     sparse = tmp_path / "sparse"

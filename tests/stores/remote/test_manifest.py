@@ -9,7 +9,6 @@ import pytest
 import zstandard
 
 from kseg.stores.remote.segment import Manifest, ManifestError, parse_manifest, variable_sizes
-from stores.remote.stores import store_of
 
 FIXED = {
     "type": "fixed", "originalChunkSize": 10, "originalFileSize": 25, "transformedChunkSize": 10,
@@ -28,21 +27,6 @@ def manifest(**changes: Any) -> Manifest:
 def variable(data: bytes, **changes: Any) -> dict[str, Any]:
     packed = base64.b64encode(zstandard.compress(data)).decode()
     return {"type": "variable", "originalChunkSize": 10, "originalFileSize": 25, "transformedChunks": packed} | changes
-
-
-def test_a_real_manifest() -> None:
-    path = next(store_of("both").rglob("*0018-*.rsm-manifest"))
-    found = parse_manifest(path.read_bytes())
-    assert found.is_compressed
-    assert found.encryption is not None
-    assert (found.encryption.key_id, len(found.encryption.aad)) == ("k1", 32)
-    assert found.metadata is not None
-    assert (found.metadata.topic, found.metadata.start_offset, found.metadata.end_offset) == ("t-txn", 18, 212)
-    assert found.metadata.epochs == {0: 18, 2: 202}
-    assert found.chunks.stored_bytes == path.with_suffix(".log").stat().st_size
-    assert (
-        max(part.position + part.size for part in found.parts.values()) == path.with_suffix(".indexes").stat().st_size
-    )
 
 
 def test_a_fixed_index() -> None:

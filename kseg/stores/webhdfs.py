@@ -143,6 +143,8 @@ class WebHdfs(WebHDFS):
             self._repeated.call(self._create, rpath, content)
 
     def _create(self, path: str, content: BinaryIO) -> None:
+        # A name node on standby refers a writer to a data node, too, and that refuses: this finds the active one.
+        self._ask_name_nodes("MKDIRS", "put", path.rpartition("/")[0] or "/", {})
         answer = self._ask_name_nodes("CREATE", "put", path, {"overwrite": "true"})
         size = content.seek(0, os.SEEK_END)
         content.seek(0)

@@ -13,6 +13,8 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from http_server import DROPPED, HALF, HALF_UNANNOUNCED, FailingServer, QuietHandler, files_below, serving
 
+STANDBY = "standby"
+
 
 class Failed(Exception):
     """The name and the message of an exception of Java."""
@@ -110,7 +112,9 @@ class Handler(QuietHandler):
     def _check(self, query: dict[str, str]) -> None:
         if query.get("delegation", "") != self.server.cluster.token:
             raise Failed(403, "SecurityException", "Failed to obtain user group information: token is expired")
-        if self.server.is_standby:
+        # A real one on standby refers writers to a data node, which asks it, and reports what it answers.
+        of_standby = self.server.is_standby and query["op"] != "CREATE"
+        if of_standby or query.get("namenoderpcaddress") == STANDBY:
             text = "Operation category READ is not supported in state standby. Visit https://s.apache.org/sbnn-error"
             raise Failed(403, "StandbyException", text)
 
@@ -121,6 +125,8 @@ class Handler(QuietHandler):
                 size = cluster.status(path)["length"]
                 if 0 < size <= int(query.get("offset", 0)):
                     raise Failed(403, "IOException", f"Offset={query['offset']} out of the range [0, {size}); OPEN")
+            elif self.server.is_standby:
+                query["namenoderpcaddress"] = STANDBY
             return 307, b"", f"http://{cluster.data_node.address}{urlsplit(self.path).path}?{urlencode(query)}"
         found: dict[str, Any] = {"boolean": True}
         if operation == "GETFILESTATUS":

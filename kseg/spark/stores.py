@@ -1,7 +1,7 @@
 """Object stores and other file systems by URL, opened while a read is planned or a task runs (`kseg.stores.trees`).
 
-s3://, gs:// and abfs:// are read with pyarrow, whose packages Spark needs anyway, hdfs:// by WebHDFS
-(`kseg.stores.webhdfs`), others with fsspec. Ranges of a segment are fetched to a temporary file when they are needed.
+s3://, gs:// and abfs:// are read with pyarrow (`kseg.stores.arrow_files`), hdfs:// by WebHDFS
+(`kseg.stores.webhdfs`). Ranges of a segment are fetched to a temporary file when they are needed.
 
 Their settings are options that start with ``storage.``, and Spark's Hadoop configuration. A task of a Python data
 source has no access to the JVM, and so to the configuration: `kseg.spark.register` reads it on the driver. Names of
@@ -17,18 +17,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from kseg.errors import KsegError, PathError, UnsupportedError, text_of
-from kseg.export import fs
+from kseg.errors import KsegError, UnsupportedError
 from kseg.node.paths import expanded
 from kseg.node.remote_partitions import LiveSegment, RemoteTree
 from kseg.segment.paths import expand_globs, live_parts
 from kseg.stores.archives.spool import Spool, use_spool
-from kseg.stores.http_requests import ATTEMPTS, REQUEST_SECONDS
-from kseg.stores.object_urls import UrlObjects, UrlTree, check_credentials, open_url
-from kseg.stores.objects import Folder, LocalObjects, Objects, expand_url
+from kseg.stores.object_urls import BUCKETS, UrlObjects, UrlTree, check_credentials
+from kseg.stores.objects import LocalObjects, expand_url
 from kseg.stores.place import Place, in_trees, place_in
 from kseg.stores.remote.recognition import is_remote_storage
-from kseg.stores.stored_object import StoredObject, is_url, local_path, shown, store_root
+from kseg.stores.stored_object import is_url, local_path, shown, store_root
 
 if TYPE_CHECKING:
     from kseg.spark.options import Options
@@ -150,7 +148,6 @@ HDFS_SCHEMES = ("hdfs", "webhdfs", "swebhdfs")
 Settings = tuple[tuple[str, str], ...]
 """Names and values."""
 
-_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}
 _WORDS = {"true": True, "false": False}
 
 _S3A = "fs.s3a."
@@ -187,11 +184,11 @@ class Storage:
         """Returns the parameters of a URL's file system; an option takes precedence over a property."""
         place, properties, given = urlsplit(url), dict(self.hadoop), dict(self.given)
         options: dict[str, Any] = {}
-        if scheme_of(url) == "s3":
+        if (scheme := BUCKETS.get(place.scheme)) == "s3":
             options = _s3_options(properties, place.netloc)
-        elif scheme_of(url) == "abfs":
+        elif scheme == "abfs":
             options = _azure_options(properties, place.netloc.rpartition("@")[2])
-        elif scheme_of(url) == "gs":
+        elif scheme == "gs":
             options = _google_options(properties)
         elif place.scheme in HDFS_SCHEMES and given.pop("libhdfs", "false") != "true":
             if "token" not in given:
@@ -205,12 +202,6 @@ class Storage:
                 found = () if others else name_nodes(place.netloc.rpartition("@")[2], properties, is_https)
                 options |= {"name_nodes": found, "use_https": is_https}
         return options | {name: _WORDS.get(value, value) for name, value in given.items()}
-
-
-def scheme_of(url: str) -> str:
-    """Returns the scheme of a URL, the same for all names of a store."""
-    scheme = urlsplit(url).scheme
-    return _ALIASES.get(scheme, scheme)
 
 
 def storage_options(given: Mapping[str, str]) -> Settings:
@@ -358,14 +349,6 @@ def _tree(path: str, options: "Options") -> RemoteTree:
     return RemoteTree(objects_at(path, options.storage) if is_url(path) else LocalObjects(path), options.keys)
 
 
-_NATIVE = {"s3": "S3FileSystem", "gs": "GcsFileSystem", "abfs": "AzureFileSystem"}
-_NUMBERS = {"request_timeout": float, "connect_timeout": float, "load_frequency": int}
-"""Parameters of pyarrow's file systems that are no strings."""
-_OPEN_FILES = 16
-GOOGLE = "gcs"
-"""The name of pyarrow's file system of Google."""
-
-
 @contextmanager
 def stores_at(paths: Iterable[str], storage: Storage) -> Iterator[dict[str, Place]]:
     """Yields the stores of the URLs among the paths, by `store_root`. Raises KsegError if a URL or its options are not
@@ -389,96 +372,13 @@ def forget_listing(path: str) -> None:
         place.tree.forget(place.inner)
 
 
-def objects_at(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
+def objects_at(url: str, storage: Storage) -> UrlObjects:
     """Returns the objects below a URL. Raises KsegError if it or its options are not supported."""
-    options = storage.options_for(url)
+    from kseg.stores.arrow_files import open_arrow  # and fsspec and pyarrow's, which local paths need not
+
     check_credentials(url)
-    native = file_system(url, options)
-    return UrlObjects(url, options) if native is None else ArrowObjects(url, *native)
-
-
-def file_system(url: str, options: dict[str, Any]) -> "tuple[fs.FileSystem, str] | None":
-    """Returns pyarrow's file system of a URL, and the path in it; None if pyarrow has none for the URL, or if a key
-    file is given for Google Cloud Storage (``token``), which only gcsfs takes. Raises KsegError if pyarrow rejects
-    these options.
-    """
-    parts, scheme = urlsplit(url), scheme_of(url)
-    if scheme not in _NATIVE or (scheme == "gs" and "token" in options):
-        return None
-    container, _, host = parts.netloc.partition("@")
-    if scheme == "abfs" and host:
-        options = {"account_name": host.partition(".")[0]} | options
-    try:
-        options = {name: _NUMBERS[name](value) if name in _NUMBERS else value for name, value in options.items()}
-        if scheme == "s3":
-            attempts = int(options.pop("max_attempts", ATTEMPTS))
-            options.setdefault("request_timeout", REQUEST_SECONDS)
-            options["retry_strategy"] = fs.AwsStandardS3RetryStrategy(max_attempts=attempts)
-        root = container if scheme == "abfs" else parts.netloc
-        return getattr(fs, _NATIVE[scheme])(**options), f"{root}{parts.path}".rstrip("/")
-    except (AttributeError, TypeError, ValueError, OSError) as error:
-        raise KsegError(f"{shown(url)}: {error}") from error
-
-
-def writable_file_system(url: str, storage: Storage) -> "tuple[fs.FileSystem, str]":
-    """Returns pyarrow's file system of any URL, and the path in it. Raises KsegError."""
     options = storage.options_for(url)
-    check_credentials(url)
-    if (native := file_system(url, options)) is not None:
-        return native
-    inner, path = open_url(url, options)
-    return fs.PyFileSystem(fs.FSSpecHandler(inner)), str(path).rstrip("/")
-
-
-class ArrowObjects(Objects):
-    """The objects of a bucket or container in a file system of pyarrow, as `UrlObjects`."""
-
-    def __init__(self, root: str, system: "fs.FileSystem", path: str) -> None:
-        self.root = shown(root).rstrip("/")
-        self._system, self._path = system, path
-        self._files: dict[str, Any] = {}
-
-    def _key(self, name: str) -> str:
-        return f"{self._path}/{name}" if name else self._path
-
-    def folder(self, name: str) -> Folder:
-        key = self._key(name)
-        # Of Google's folders only those that are objects themselves are listed, unless all below is.
-        is_deep = self._system.type_name == GOOGLE
-        infos = self._call(name, self._system.get_file_info, fs.FileSelector(key, recursive=is_deep))
-        files, folders = [], set()
-        for info in infos:
-            first, _, below = info.path.removeprefix(key).strip("/").partition("/")
-            if below or info.type == fs.FileType.Directory:
-                folders.add(first)
-            elif info.type == fs.FileType.File:
-                files.append(self._stored(info))
-        return sorted(files), sorted(folders)
-
-    def info(self, name: str) -> StoredObject | None:
-        info = self._call(name, self._system.get_file_info, self._key(name))
-        if info.type == fs.FileType.NotFound:
-            raise FileNotFoundError(self.path(name))
-        return self._stored(info) if info.type == fs.FileType.File else None
-
-    def _stored(self, info: "fs.FileInfo") -> StoredObject:
-        return StoredObject(info.path.removeprefix(self._path).lstrip("/"), info.size or 0)
-
-    def read(self, name: str, start: int, length: int) -> bytes:
-        file = self._files.get(name)
-        if file is None:
-            while len(self._files) >= _OPEN_FILES:
-                self._files.pop(next(iter(self._files)), None)
-            file = self._files[name] = self._call(name, self._system.open_input_file, self._key(name))
-        return bytes(self._call(name, file.read_at, length, start))
-
-    def _call(self, name: str, work: Any, *arguments: Any) -> Any:
-        try:
-            return work(*arguments)
-        except FileNotFoundError:
-            raise
-        except Exception as error:  # some of pyarrow's are no OSError
-            raise PathError(f"{self.path(name)}: {text_of(error)}") from error
+    return UrlObjects(url, options, opened=open_arrow(url, options))
 
 
 def is_stored(path: str) -> bool:

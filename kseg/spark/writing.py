@@ -25,7 +25,7 @@ from kseg.changes.new_directories import new_directories
 from kseg.conversion.options import codec_target
 from kseg.conversion.rows_writer import PartitionRange, PartitionWriters, RowsWriter, write_side_files
 from kseg.errors import KsegError, PathError, errors_at, is_system_error, text_of
-from kseg.export import fs, pa
+from kseg.export import pa
 from kseg.export.arrow import by_partition
 from kseg.formats.suffixes import LOG
 from kseg.node.node import Nodes
@@ -34,8 +34,9 @@ from kseg.segment.writer import RollLimits
 from kseg.spark.modes import columns_of
 from kseg.spark.options import Options, WriteOptions
 from kseg.spark.session import ForWorkers
-from kseg.spark.stores import GOOGLE, Storage, writable_file_system
+from kseg.spark.stores import Storage, objects_at
 from kseg.stores.no_follow import resolved
+from kseg.stores.object_urls import UrlObjects
 from kseg.stores.place import Place
 from kseg.stores.stored_object import is_url, local_path, shown, without_credentials
 
@@ -46,7 +47,7 @@ from kseg.stores.stored_object import is_url, local_path, shown, without_credent
 
 REMOVAL_ATTEMPTS, REMOVAL_SECONDS = 20, 0.1
 """Attempts to remove staged segments, and the time between two of them."""
-_COPY_BYTES = 8 << 20
+_NOTHING = "nothing was written"
 _OFFSET_AND_LENGTH = Struct(">qi")
 """The head of a batch; ``length`` is that of the bytes after it."""
 _AT_A_TIME = 8
@@ -152,24 +153,24 @@ class StoreOutput:
 
     def begin(self, partition: str | None) -> None:
         if partition is not None:
-            with self._opened() as (system, root):
-                self._check_new(system, root, partition)
+            with self._opened() as store:
+                self._check_new(store, partition)
 
-    def _check_new(self, system: "fs.FileSystem", root: str, partition: str) -> None:
-        if system.get_file_info(f"{root}/{partition}").type != fs.FileType.NotFound:
-            raise PathError(f"{self.root}/{partition}: already exists; nothing was written")
+    def _check_new(self, store: UrlObjects, partition: str) -> None:
+        with suppress(FileNotFoundError):
+            store.info(partition)
+            raise PathError(f"{self.root}/{partition}: already exists; {_NOTHING}")
 
     @contextmanager
-    def _opened(self) -> "Iterator[tuple[fs.FileSystem, str]]":
-        """Yields the file system and the path of the root in it. Raises KsegError for errors of the store."""
-        system, root = writable_file_system(self._url, self._storage)
+    def _opened(self) -> Iterator[UrlObjects]:
+        """Yields the store. Raises KsegError for its errors."""
         try:
-            yield system, root
-        except KsegError:
-            raise
-        except Exception as error:  # noqa: BLE001 - each library has errors of its own
+            yield objects_at(self._url, self._storage)
+        except Exception as error:
+            if _NOTHING in str(error):
+                raise
             text = without_credentials(text_of(error), self._url)
-            raise KsegError(f"{self.root}: nothing was written: {text}") from None
+            raise KsegError(f"{self.root}: {_NOTHING}: {text}") from None
 
     def new_attempt(self) -> str:
         return tempfile.mkdtemp(prefix="kseg-")
@@ -177,12 +178,12 @@ class StoreOutput:
     def stage(self, folder: str, partitions: dict[str, PartitionRange]) -> None:
         """Uploads segments to a folder of their own below the root, and sets their paths to those in the store."""
         place = f"{self._staging}/{uuid4().hex}"
-        with self._opened() as (system, root):
+        with self._opened() as store:
             for name, whole in partitions.items():
                 for segment in whole.segments:
                     for suffix, path in segment.paths.items():
-                        target = f"{root}/{place}/{name}/{segment.name(suffix)}"
-                        _upload(system, path, target)
+                        target = f"{place}/{name}/{segment.name(suffix)}"
+                        store.upload(target, path)
                         os.unlink(path)
                         segment.paths[suffix] = target
         self.discard(folder)
@@ -191,47 +192,42 @@ class StoreOutput:
         shutil.rmtree(folder, ignore_errors=True)
 
     def put(self, partitions: Mapping[str, PartitionRange]) -> None:
-        with self._opened() as (system, root):
+        with self._opened() as store:
             for name in partitions:
-                self._check_new(system, root, name)
+                self._check_new(store, name)
             try:
                 with ThreadPoolExecutor(_AT_A_TIME) as threads:
-                    folders = [f"{root}/{name}" for name in partitions]
-                    list(threads.map(_put_stored, [system] * len(folders), folders, partitions.values()))
+                    list(threads.map(partial(_put_stored, store), partitions, partitions.values()))
             except BaseException:
                 for name in partitions:
-                    with suppress(OSError):  # the first error is reported
-                        _remove(system, f"{root}/{name}")
+                    with suppress(KsegError):  # the first error is reported
+                        store.remove_folder(name)
                 raise
 
     def remove(self) -> None:
-        with self._opened() as (system, root):
-            _remove(system, f"{root}/{self._staging}")
+        with self._opened() as store:
+            store.remove_folder(self._staging)
 
 
-def _put_stored(system: "fs.FileSystem", folder: str, whole: PartitionRange) -> None:
+def _put_stored(store: UrlObjects, folder: str, whole: PartitionRange) -> None:
     """Puts staged segments into their partition: indexes first, because a reader opens them with the segment."""
-    # In HDFS a file gets another name at no cost.
-    put = system.move if system.type_name == "py::fsspec+webhdfs" else system.copy_file
     for segment in whole.segments:
         for suffix in sorted(segment.paths, key=lambda suffix: suffix == LOG):
             target = f"{folder}/{segment.name(suffix)}"
-            _make_parent(system, target)
             if suffix == LOG and not segment.paths[LOG].endswith(segment.name(LOG)):
                 with tempfile.TemporaryDirectory(prefix="kseg-") as made:
                     copy = Place(made) / segment.name(LOG)
-                    with system.open_input_stream(segment.paths[LOG]) as source, open(copy, "wb") as out:
-                        shutil.copyfileobj(source, out, _COPY_BYTES)
+                    store.download(segment.paths[LOG], copy)
                     _renumber(copy, segment.base_offset)
-                    _upload(system, copy, target)
+                    store.upload(target, copy)
             else:
-                put(segment.paths[suffix], target)
+                store.put(segment.paths[suffix], target)
     with tempfile.TemporaryDirectory(prefix="kseg-") as made:
         write_side_files(made, whole)
         for directory, _, names in os.walk(made):
             for name in names:
                 path = Place(directory) / name
-                _upload(system, path, f"{folder}/{os.path.relpath(path, made)}")
+                store.upload(f"{folder}/{os.path.relpath(path, made)}", path)
 
 
 def _renumber(path: str, base_offset: int) -> None:
@@ -246,25 +242,6 @@ def _renumber(path: str, base_offset: int) -> None:
             os.pwrite(log.fileno(), _OFFSET_AND_LENGTH.pack(offset + difference, length), position)
             position += len(head) + length
         os.fsync(log.fileno())
-
-
-def _upload(system: "fs.FileSystem", path: str, target: str) -> None:
-    _make_parent(system, target)
-    with open(path, "rb") as source, system.open_output_stream(target) as out:
-        while piece := source.read(_COPY_BYTES):
-            out.write(piece)
-
-
-def _make_parent(system: "fs.FileSystem", path: str) -> None:
-    """Creates the parent of a file. Object stores need none, and pyarrow would leave an empty object in them."""
-    if isinstance(system, fs.PyFileSystem):
-        system.create_dir(path.rpartition("/")[0], recursive=True)
-
-
-def _remove(system: "fs.FileSystem", folder: str) -> None:
-    if system.get_file_info(folder).type != fs.FileType.NotFound:
-        # In Google Cloud Storage a folder is mostly no object, and pyarrow fails to remove what is not there.
-        (system.delete_dir_contents if system.type_name == GOOGLE else system.delete_dir)(folder)
 
 
 _SORT_HINT = "write df.repartitionByRange(n, 'offset').sortWithinPartitions('offset')"

@@ -7,6 +7,8 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -27,7 +29,8 @@ REQUEST_BYTES = 8 << 20
 """Most bytes of one request; larger ranges are read with several."""
 
 _WEBHDFS = ("webhdfs", "swebhdfs")
-_BUCKETS = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss")
+BUCKETS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abfss": "abfs"}
+"""The schemes of buckets and containers, each with the usual one of its store."""
 _NO_LIBHDFS = (
     "needs Hadoop's libhdfs on each machine (HADOOP_HOME, CLASSPATH) and a name node that answers; "
     "webhdfs://HOST:9870/PATH needs no libhdfs"
@@ -37,18 +40,22 @@ _ELSEWHERE = "give them in the environment or the configuration file of the stor
 
 def check_credentials(url: str) -> None:
     """Raises KsegError for a user or password in the URL of a bucket or container, where no library reads them."""
-    if urlsplit(url).scheme in _BUCKETS and credentials_of(url):
+    if urlsplit(url).scheme in BUCKETS and credentials_of(url):
         raise KsegError(f"{shown(url)}: its URL has a user or password, which are not read from there: {_ELSEWHERE}")
 
 
 class UrlObjects(Objects):
     """The objects at a URL. ``settings``: parameters of its file system, or ``max_attempts`` and ``request_timeout``
     of plain http and WebHDFS. A URL with ``name_nodes`` is read by WebHDFS. ``pause`` waits for a number of seconds
-    between two requests to a busy server.
+    between two requests to a busy server. ``opened``: the file system, and the path of the URL in it; None to open it.
     """
 
     def __init__(
-        self, url: str, settings: Mapping[str, Any] | None = None, pause: Callable[[float], object] = time.sleep
+        self,
+        url: str,
+        settings: Mapping[str, Any] | None = None,
+        pause: Callable[[float], object] = time.sleep,
+        opened: tuple[Any, str] | None = None,
     ) -> None:
         check_credentials(url)
         self.root, self._url = shown(url).rstrip("/"), url
@@ -65,7 +72,7 @@ class UrlObjects(Objects):
             except ImportError as error:
                 raise _missing(self.root, error) from error
             self._http = HttpRequests(attempts, pause)
-        self._system, root = open_url(url, given, pause)
+        self._system, root = opened or open_url(url, given, pause)
         # Of http the root is the URL itself, whose query belongs to a single object.
         self._root = root.rstrip("/")
 
@@ -116,8 +123,27 @@ class UrlObjects(Objects):
         """Writes an object with the bytes of a local file."""
         self._call(name, self._system.put_file, path, self._key(name))
 
+    def download(self, name: str, path: str) -> None:
+        """Writes the bytes of an object to a local file."""
+        found = self.info(name)
+        with open(path, "wb") as file:
+            for start in range(0, found.size if found else 0, REQUEST_BYTES):
+                file.write(self.read(name, start, REQUEST_BYTES))
+
+    def put(self, name: str, target: str) -> None:
+        """Copies an object inside the store; in HDFS, where a new name costs nothing, renames it."""
+        folder = self._key(target).rpartition("/")[0]
+        self._call(target, partial(self._system.makedirs, exist_ok=True), folder)
+        put = self._system.mv if "webhdfs" in self._system.protocol else self._system.cp_file
+        self._call(target, put, self._key(name), self._key(target))
+
     def remove(self, name: str) -> None:
         self._call(name, self._system.rm_file, self._key(name))
+
+    def remove_folder(self, name: str) -> None:
+        """Removes all objects in a folder, if it is there."""
+        with suppress(FileNotFoundError):
+            self._call(name, partial(self._system.rm, recursive=True), self._key(name))
 
     def _read(self, name: str, work: Any, *arguments: Any, **options: Any) -> Any:
         """Calls the library as `_call`; requests of plain http are repeated."""

@@ -8,11 +8,10 @@ texts of errors have no delegation tokens. Source: WebHDFS REST API, and WebHdfs
 import getpass
 import io
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from inspect import signature
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote, urlsplit
 
 import requests
@@ -134,14 +133,18 @@ class WebHdfs(WebHDFS):
         if not self._call("RENAME", "put", path1, destination=path2).json()["boolean"]:
             raise OSError(f"{path1} cannot be renamed to {path2}")
 
-    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
-        return NewFile(self, path) if mode == "wb" else super()._open(path, mode, **options)
-
-    def create(self, path: str, content: io.BufferedRandom) -> None:
+    def pipe_file(self, path: str, value: bytes, **_: Any) -> None:
         """Writes a file; one that exists is replaced."""
-        self._repeated.call(self._create, path, content)
+        self._repeated.call(self._create, path, io.BytesIO(value))
 
-    def _create(self, path: str, content: io.BufferedRandom) -> None:
+    def put_file(self, lpath: str, rpath: str, **_: Any) -> None:
+        """Writes a file with the bytes of a local one."""
+        with open(lpath, "rb") as content:
+            self._repeated.call(self._create, rpath, content)
+
+    def _create(self, path: str, content: BinaryIO) -> None:
+        # A name node on standby refers a writer to a data node, too, and that refuses: this finds the active one.
+        self._ask_name_nodes("MKDIRS", "put", path.rpartition("/")[0] or "/", {})
         answer = self._ask_name_nodes("CREATE", "put", path, {"overwrite": "true"})
         size = content.seek(0, os.SEEK_END)
         content.seek(0)
@@ -221,22 +224,6 @@ class WebHdfs(WebHDFS):
         if answer.status_code < 400:
             return answer
         raise _error_of(answer, server)
-
-
-class NewFile(io.BufferedRandom):
-    """A temporary file that is written to HDFS when it is closed."""
-
-    def __init__(self, system: WebHdfs, path: str) -> None:
-        super().__init__(tempfile.TemporaryFile(buffering=0))
-        self._system, self._path = system, path
-
-    def close(self) -> None:
-        if self.closed:
-            return
-        try:
-            self._system.create(self._path, self)
-        finally:
-            super().close()
 
 
 def _error_of(answer: Any, server: str) -> OSError:

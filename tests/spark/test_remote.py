@@ -8,7 +8,8 @@ from pyspark.cloudpickle import dumps
 
 from kseg.errors import KsegError
 from kseg.spark.options import parse_options
-from kseg.spark.stores import ArrowObjects
+from kseg.stores.arrow_files import ArrowFiles
+from kseg.stores.object_urls import UrlObjects
 from kseg.stores.objects import LocalObjects
 from kseg.stores.remote.segment import RemoteStorage
 from spark.reading import read, reader_of, rows_of
@@ -114,7 +115,8 @@ def test_objects_at_a_url() -> None:
 def test_objects_of_pyarrow_are_those_of_the_files() -> None:
     from pyarrow.fs import LocalFileSystem
 
-    store, local = ArrowObjects("s3://bucket/tier", LocalFileSystem(), str(store_of("both"))), store_of("both")
+    local = store_of("both")
+    store = UrlObjects("s3://bucket/tier", opened=(ArrowFiles(LocalFileSystem()), str(local)))
     assert list(store.list()) == list(LocalObjects(str(local)).list())
     (name,) = (item.name for item in store.list() if "/00000000000000000216-" in item.name and "log" in item.name)
     assert store.read(name, 10, 20) == (local / name).read_bytes()[10:30]

@@ -10,7 +10,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from kseg.errors import KsegError, PathError, UnsupportedError
 from kseg.spark.source import KsegDataSource, offset_of
-from kseg.spark.stores import ArrowObjects, file_system
+from kseg.stores.arrow_files import ArrowFiles, open_arrow
+from kseg.stores.object_urls import UrlObjects
 from spark.reading import rows_of
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
@@ -132,10 +133,10 @@ def test_a_failing_store_is_reported_as_such(store: str, inside: str, monkeypatc
 
 def test_storage_options_make_the_file_system() -> None:
     given = {"access_key": "a", "region": "eu-west-1", "secret_key": "b"}
-    system, path = file_system("s3a://bucket/orders-0", given)
-    assert (system.type_name, system.region, path) == ("s3", "eu-west-1", "bucket/orders-0")
+    system, path = open_arrow("s3a://bucket/orders-0", given) or pytest.fail("is not pyarrow's")
+    assert (system.fs.type_name, system.fs.region, path) == ("s3", "eu-west-1", "bucket/orders-0")
     with pytest.raises(KsegError, match="regoin"):
-        file_system("s3://bucket/orders-0", {"regoin": "eu-west-1"})
+        open_arrow("s3://bucket/orders-0", {"regoin": "eu-west-1"})
 
 
 class GoogleBucket:
@@ -151,7 +152,7 @@ class GoogleBucket:
 
 
 def test_folders_in_google_cloud_storage_are_found() -> None:
-    objects = ArrowObjects("gs://bucket", GoogleBucket(), str(CLIENTS.parent))  # type: ignore[arg-type]
+    objects = UrlObjects("gs://bucket", opened=(ArrowFiles(GoogleBucket()), str(CLIENTS.parent)))
     files, folders = objects.folder("")
     assert [file.name for file in files] == sorted(path.name for path in CLIENTS.parent.iterdir() if path.is_file())
     assert folders == sorted(path.name for path in CLIENTS.parent.iterdir() if path.is_dir())

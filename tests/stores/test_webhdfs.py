@@ -99,6 +99,12 @@ def test_the_active_name_node_is_found_again(cluster: Cluster) -> None:
     assert objects.info("logs") is None
 
 
+def test_a_writer_finds_the_active_name_node(cluster: Cluster) -> None:
+    first, second = cluster.name_nodes
+    objects_of(cluster, "hdfs", name_nodes=(second.address, first.address)).write("new/a", CONTENT)
+    assert cluster.files["/new/a"] == CONTENT
+
+
 def test_a_failover_is_waited_for(cluster: Cluster) -> None:
     first, second = cluster.name_nodes
     first.is_standby = True

@@ -3,13 +3,14 @@
 import lzma
 import posixpath
 import struct
+import tarfile
 import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import BufferedReader
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from kseg.stores.archives import forms, unpack
 from kseg.stores.extent import Extent, ExtentStream
@@ -141,94 +142,81 @@ def _shown(name: str) -> str:
     return repr(name if len(name) < 200 else posixpath.basename(name)[:200])
 
 
-# Lists the members of a tar file: ustar, pax and GNU, sparse ones too. Source: POSIX pax, GNU tar's manual.
-#
-# header (512 bytes) name 100 | mode 8 | uid 8 | gid 8 | size 12 | mtime 12 | checksum 8 | type 1 | linkname 100 magic
-# 6 "ustar" | version 2 | user 32 | group 32 | device 16 | prefix 155 data padded to 512 bytes end two blocks of zeros
+# Lists the members of a tar file with `tarfile`, which knows ustar, pax and GNU, sparse ones too.
 #
 # Damage between members is skipped: the next header is found by its checksum.
 
 _WINDOW_BYTES = 64 << 10
-_MAX_EXTRA_BYTES = 1 << 20
-"""Limit of the size of a long name, of pax records and of a sparse map."""
-_HARD_LINK, _SYMBOLIC_LINK, _FOLDER = b"1", b"2", b"5"
-_LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL, _GNU_SPARSE = b"L", b"K", b"xX", b"g", b"S"
-_WITHOUT_DATA = b"23456"
-"""Symbolic links, devices, directories and FIFOs."""
+_MAX_HEADER_BYTES = 1 << 20
+"""Limit of the size of all headers of one member: with a long name, pax records and a sparse map."""
 
 Map = tuple[tuple[int, int], ...]
 """Ranges of a sparse file that are stored, one after another in the archive: position in the file, and size."""
 
 
-class _Header(NamedTuple):
-    name: str
-    size: int
-    modified_ns: int
-    kind: bytes
-    target: str
-    block: bytes
+class _HeaderStream(BufferedReader):
+    """Reads the headers of one member after `begin`. Raises ValueError if they are too large."""
 
+    _left = 0
 
-def _text(field: bytes) -> str:
-    return field.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+    def begin(self, position: int) -> None:
+        self.seek(position)
+        self._left = _MAX_HEADER_BYTES
+
+    def read(self, size: int | None = -1) -> bytes:
+        self._left -= size or 0
+        if self._left < 0:
+            raise ValueError("its headers are too large")
+        return super().read(size)
 
 
 class TarListing:
     """Lists a tar file: `members`."""
 
     def __init__(self, extent: Extent) -> None:
-        self._extent = extent
         self._size = extent.current_size()
         self._members = Members()
-        self._window, self._start = b"", 0
+        self._headers = _HeaderStream(ExtentStream(extent.again()), _WINDOW_BYTES)
         self._is_end_reported = False
-        self._pax: dict[str, str] = {}
-        self._global: dict[str, str] = {}
-        self._long: dict[bytes, str] = {}
 
-    def _read(self, position: int, size: int) -> bytes:
-        at = position - self._start
-        if at < 0 or at + size > len(self._window):
-            # Headers of small members are near each other.
-            self._window, self._start, at = self._extent.pread(max(size, _WINDOW_BYTES), position), position, 0
-        return self._window[at : at + size]
+    def _block(self, position: int) -> bytes:
+        self._headers.begin(position)
+        return self._headers.read(forms.BLOCK_BYTES)
 
     def members(self) -> Members:
         """Returns the members; damage is in their ``problems``. Call it once. Raises OSError."""
         position, members = 0, self._members
+        # A file that is read would be read at once, and refused if its first header is damaged. Nothing is written.
+        tar = tarfile.TarFile("", "w", self._headers, encoding="utf-8", errors="surrogateescape")
         while position < self._size:
-            block = self._read(position, forms.BLOCK_BYTES)
-            if not any(block):
-                if not any(self._read(position + forms.BLOCK_BYTES, forms.BLOCK_BYTES)):
+            if not any(self._block(position)):
+                if not any(self._block(position + forms.BLOCK_BYTES)):
                     break
                 position += forms.BLOCK_BYTES
                 continue
             if members.count >= MAX_MEMBERS:
                 members.damage(position, f"has more than {MAX_MEMBERS} members")
                 break
-            found = self._header(block)
-            position = self._behind_damage(position) if found is None else self._member(position, found)
+            self._headers.begin(position)
+            try:
+                info = tarfile.TarInfo.fromtarfile(tar)
+                is_header = info.size >= 0 and tar.offset > position
+            except (tarfile.HeaderError, ValueError, ArithmeticError, LookupError, RecursionError):
+                is_header = False
+            position = self._add(info, position, tar.offset) if is_header else self._behind_damage(position)
         else:
             if not self._is_end_reported:
                 members.damage(self._size, "has no end marker: it is truncated")
+        self._headers.close()
         members.finish()
         return members
 
-    def _header(self, block: bytes) -> _Header | None:
-        size, seconds = forms.tar_number(block[124:136]), forms.tar_number(block[136:148])
-        if not forms.is_tar_header(block) or size is None:
-            return None
-        name, kind = _text(block[:100]), block[156:157]
-        is_posix = block[forms.TAR_MAGIC_AT : forms.TAR_MAGIC_AT + 6] == b"ustar\0"
-        if is_posix and (prefix := _text(block[345:500])):
-            name = f"{prefix}/{name}"
-        return _Header(name, size, (seconds or 0) * 1_000_000_000, kind, _text(block[157:257]), block)
-
     def _behind_damage(self, position: int) -> int:
         """Returns the position of the next header, or the end; records the skipped bytes."""
-        at = position + forms.BLOCK_BYTES
+        # From the last block that was read on: headers that follow headers are not read again and again.
+        at = max(position, self._headers.tell() - 2 * forms.BLOCK_BYTES) + forms.BLOCK_BYTES
         while at < self._size:
-            block = self._read(at, forms.BLOCK_BYTES)
+            block = self._block(at)
             if block[forms.TAR_MAGIC_AT : forms.TAR_MAGIC_AT + 5] == forms.TAR_MAGIC and forms.is_tar_header(block):
                 break
             at += forms.BLOCK_BYTES
@@ -236,142 +224,67 @@ class TarListing:
         self._is_end_reported |= at == self._size
         text = f"no header of a member at position {position}: {at - position} bytes are skipped"
         self._members.damage(position, text)
-        self._pax, self._long = {}, {}
         return at
 
-    def _member(self, position: int, header: _Header) -> int:
-        """Adds the member of a header; returns the position of the next header."""
-        start = position + forms.BLOCK_BYTES
-        if header.kind in (_LONG_NAME, _LONG_LINK) or header.kind in _PAX or header.kind == _PAX_GLOBAL:
-            if header.size > _MAX_EXTRA_BYTES:
-                self._members.damage(position, f"the name or attributes of a member take {header.size} bytes")
-            data = self._read(start, header.size) if header.size <= _MAX_EXTRA_BYTES else b""
-            if header.kind in (_LONG_NAME, _LONG_LINK):
-                self._long[header.kind] = _text(data)
-            else:
-                (self._global if header.kind == _PAX_GLOBAL else self._pax).update(_records(data))
-            return start + forms.tar_padded(header.size)
-        extra, long = {**self._global, **self._pax}, self._long
-        self._pax, self._long = {}, {}
-        name = extra.get("path", long.get(_LONG_NAME, header.name))
-        target = extra.get("linkpath", long.get(_LONG_LINK, header.target))
-        size = int(text) if (text := extra.get("size", "")).isdigit() and len(text) < 19 else header.size
-        modified_ns = header.modified_ns
+    def _add(self, info: tarfile.TarInfo, position: int, end: int) -> int:
+        """Adds the member of a header, and returns the position of the next one: ``end``, but for sparse files, of
+        which `tarfile` may take one size for the other.
+        """
+        member = Member(FILE, position, info.offset_data)
         with suppress(ValueError, OverflowError):
-            modified_ns = int(float(extra["mtime"]) * 1e9) if extra.get("mtime") else modified_ns
-        member = Member(FILE, position, start, size, modified_ns)
-        if header.kind == _GNU_SPARSE or any(key.startswith("GNU.sparse.") for key in extra):
-            return self._sparse(name, member, header, extra)
-        if header.kind in (_HARD_LINK, _SYMBOLIC_LINK):
-            kind = LINK if header.kind == _SYMBOLIC_LINK else FILE
-            member = member._replace(kind=kind, size=0, target=target or ".")
-        elif header.kind == _FOLDER or (header.kind in forms.TAR_REGULAR and name.endswith("/")):
-            member = member._replace(kind=DIRECTORY, size=0)
-        elif header.kind not in forms.TAR_REGULAR:
-            member = member._replace(kind=OTHER, size=0)
+            member = member._replace(modified_ns=int(float(info.mtime) * 1e9))
+        if info.sparse is not None:
+            ranges = tuple(part for part in cast(Map, info.sparse) if part[1])
+            given = info.pax_headers
+            size = int(given.get("GNU.sparse.realsize", given.get("GNU.sparse.size", info.size)))
+            if not _is_map(ranges, size):
+                self._members.skip(member, f"{info.name!r}: a sparse file whose map is not valid")
+                return end
+            stored = sum(size for _, size in ranges)
+            end = info.offset_data + forms.tar_padded(stored)
+            if (available := self._available(info, stored)) < stored:
+                ranges = _cut(ranges, available)
+                size = sum(ranges[-1]) if ranges else 0
+            member = member._replace(size=size, data=ranges)
+        elif info.issym() or info.islnk():
+            member = member._replace(kind=LINK if info.issym() else FILE, target=info.linkname or ".")
+        elif info.isdir() or (info.isreg() and info.name.endswith("/")):
+            member = member._replace(kind=DIRECTORY)
+        elif not info.isreg():
+            member = member._replace(kind=OTHER)
         else:
-            member = member._replace(size=self._available(start, size, name))
-        self._members.add(name, member)
-        return start + (0 if header.kind in _WITHOUT_DATA else forms.tar_padded(size))
-
-    def _available(self, start: int, size: int, name: str) -> int:
-        """Returns the size of a member's data that the file has; records a truncation."""
-        available = max(min(size, self._size - start), 0)
-        if available < size:
-            self._is_end_reported = True
-            self._members.damage(self._size, f"is truncated in {name!r}: {available} of its {size} bytes are left")
-        return available
-
-    def _sparse(self, name: str, member: Member, header: _Header, extra: dict[str, str]) -> int:
-        """Adds a sparse file: its map is in the header (GNU), in pax records (0.0, 0.1) or before its data (1.0)."""
-        end = member.start + forms.tar_padded(member.size)
-        try:
-            real_size, ranges, start = self._map(member, header, extra)
-            _check_map(real_size, ranges, member.size)
-        except ValueError as error:
-            self._members.skip(member, f"{name!r}: a sparse file {error}")
-            return end
-        if header.kind == _GNU_SPARSE:
-            end = start + forms.tar_padded(member.size)
-        name = extra.get("GNU.sparse.name", name)
-        stored = sum(size for _, size in ranges)
-        if (available := self._available(start, stored, name)) < stored:
-            ranges = _cut(ranges, available)
-            real_size = sum(ranges[-1]) if ranges else 0
-        self._members.add(name, member._replace(start=start, size=real_size, data=ranges))
+            member = member._replace(size=self._available(info, info.size))
+        self._members.add(info.name, member)
         return end
 
-    def _map(self, member: Member, header: _Header, extra: dict[str, str]) -> tuple[int, Map, int]:
-        """Returns the file's size, its map, and where the data begins. Raises ValueError."""
-        if header.kind == _GNU_SPARSE:
-            return self._gnu_map(member, header)
-        real_size = int(extra.get("GNU.sparse.realsize", extra.get("GNU.sparse.size", "")))
-        if extra.get("GNU.sparse.major") == "1":
-            lines, start = self._map_lines(member)
-        elif "GNU.sparse.map" in extra:
-            lines, start = [int(word) for word in extra["GNU.sparse.map"].split(",") if word], member.start
-        else:
-            raise ValueError("with a map in an unknown format")
-        return real_size, tuple(zip(lines[::2], lines[1::2], strict=True)), start
-
-    def _gnu_map(self, member: Member, header: _Header) -> tuple[int, Map, int]:
-        block, numbers, start = header.block, list[int](), member.start
-        fields, is_extended = block[386:482], block[482:483] not in (b"\0", b"")
-        while True:
-            for at in range(0, len(fields), 24):
-                if fields[at : at + 12].strip(b"\0 "):
-                    numbers += [forms.tar_number(fields[each : each + 12]) or 0 for each in (at, at + 12)]
-            if not is_extended:
-                break
-            block = self._read(start, forms.BLOCK_BYTES)
-            if len(block) < forms.BLOCK_BYTES or len(numbers) > _MAX_EXTRA_BYTES:
-                raise ValueError("whose map is truncated or too long")
-            fields, is_extended, start = block[:504], block[504:505] not in (b"\0", b""), start + forms.BLOCK_BYTES
-        return forms.tar_number(header.block[483:495]) or 0, tuple(zip(numbers[::2], numbers[1::2], strict=True)), start
-
-    def _map_lines(self, member: Member) -> tuple[list[int], int]:
-        data = self._extent.pread(min(member.size, _MAX_EXTRA_BYTES), member.start)
-        count, _, rest = data.partition(b"\n")
-        words = rest.split(b"\n", 2 * int(count))
-        if len(words) <= 2 * int(count):
-            raise ValueError("whose map is truncated or too long")
-        used = len(data) - len(words[-1])
-        return [int(word) for word in words[:-1]], member.start + forms.tar_padded(used)
+    def _available(self, info: tarfile.TarInfo, size: int) -> int:
+        """Returns the size of a member's data that the file has; records a truncation."""
+        available = max(min(size, self._size - info.offset_data), 0)
+        if available < size:
+            self._is_end_reported = True
+            text = f"is truncated in {info.name!r}: {available} of its {size} bytes are left"
+            self._members.damage(self._size, text)
+        return available
 
 
-def _check_map(real_size: int, ranges: Map, stored: int) -> None:
+def _is_map(ranges: Map, real_size: int) -> bool:
+    """Whether the ranges follow each other in a file of this size."""
     position = 0
     for start, size in ranges:
         if start < position or size < 0 or start + size > real_size:
-            raise ValueError("whose map is not valid")
+            return False
         position = start + size
-    if sum(size for _, size in ranges) > stored or real_size >= 1 << 62:
-        raise ValueError("whose map is not valid")
+    return real_size < 1 << 62
 
 
 def _cut(ranges: Map, available: int) -> Map:
     """Returns the ranges whose bytes are within the first ``available`` ones; the last may be shorter."""
     cut = []
     for start, size in ranges:
-        if available > 0 and size > 0:
+        if available > 0:
             cut.append((start, min(size, available)))
         available -= size
     return tuple(cut)
-
-
-def _records(data: bytes) -> dict[str, str]:
-    """Returns pax records: length, space, key=value, newline. Ends at the first that is not valid."""
-    found = {}
-    while data:
-        digits, _, _ = data.partition(b" ")
-        length = int(digits) if digits.isdigit() and len(digits) < 8 else 0
-        record = data[len(digits) + 1 : length]
-        if not record.endswith(b"\n"):
-            break
-        key, _, value = record[:-1].partition(b"=")
-        found[key.decode("utf-8", "replace")] = value.decode("utf-8", "surrogateescape")
-        data = data[length:]
-    return found
 
 
 # Lists the members of a zip file by its directory, or by the headers before each member if the directory is damaged.

@@ -131,6 +131,12 @@ def test_sizes_that_claim_too_much(tmp_path: Path) -> None:
     assert "512 of its 1099511627776 bytes" in problems(path)[0][1]
 
 
+def test_headers_that_only_announce_headers_are_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "chain.tar"
+    path.write_bytes(member("././@LongLink", kind=tarfile.GNUTYPE_LONGNAME) * 3000 + member("real") + bytes(1024))
+    assert 0 < len(problems(path)) < 100
+
+
 @pytest.mark.parametrize(
     ("ranges", "found"),
     [

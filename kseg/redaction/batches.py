@@ -95,7 +95,7 @@ class BatchRedaction:
         return self._message(bytes(batch.data), MAX_NESTING)
 
     def mended(self, old: bytes) -> bytes | None:
-        """Returns the twin of a batch whose checksum is right, once its length is, or the magic of v2: the checksum does
+        """Returns the twin of a batch whose checksum is right, once its length or its magic v2 is: the checksum does
         not cover them. What mends the batch then mends its twin. None if it is no such batch."""
         if len(old) < HEADER_BYTES:
             return None

@@ -173,6 +173,7 @@ def _folders(place: Place, names: Pseudonyms) -> Iterator[TwinFolder]:
                 raise PathError(f"{place}: holds no files")
             yield from found
             return
+        place.status()
         if segment_file(place).kind not in LOG_SUFFIXES and side_file(place) is None:
             raise UnsupportedError(f"{place}: neither a segment nor a side file; unpack an archive first")
         directory = place.absolute.parent

@@ -95,8 +95,8 @@ class BatchRedaction:
         return self._message(bytes(batch.data), MAX_NESTING)
 
     def mended(self, old: bytes) -> bytes | None:
-        """Returns the twin of a batch whose checksum is right, once its length is, or the magic of v2: the checksum
-        does not cover them. What mends the batch then mends its twin. None if it is no such batch."""
+        """Returns the twin of a batch whose checksum is right, once its length or its magic v2 is: the checksum does
+        not cover them. What mends the batch then mends its twin. None if it is no such batch."""
         if len(old) < HEADER_BYTES:
             return None
         size = _INT32.pack(len(old) - ENTRY_OVERHEAD)

@@ -19,7 +19,7 @@ from kseg.changes.plan import CREATE, Plan, Step
 from kseg.errors import PathError, UnsupportedError, errors_at
 from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch
-from kseg.formats.suffixes import INDEX, LOG, LOG_SUFFIXES
+from kseg.formats.suffixes import INDEX, LOG, LOG_SUFFIXES, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
 from kseg.kernel.files.system import WriteBehind
 from kseg.limits import MAX_INDEX_BYTES, WINDOW_BYTES
 from kseg.options import declaration
@@ -48,6 +48,9 @@ from kseg.stores.source import STANDARD_INPUT
 
 _ROW = re.compile(rb"(?m)^(\S+)(?=[ \t]+-?[0-9]+[ \t]+-?[0-9]+[ \t]*\r?$)")
 """The topic of an entry of a checkpoint."""
+_TEXT = re.compile(rb"[\x20-\x7e]{8,}")
+"""Text among the numbers of an index or snapshot: foreign bytes, as of a misdirected block."""
+_BINARY_KINDS = frozenset((INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT))
 _MIN_HOLE_BYTES = 4096
 _MAX_DEPTH = 4
 """Of folders below a path: a directory with disks, their partitions, and what lies in these."""
@@ -173,6 +176,7 @@ def _folders(place: Place, names: Pseudonyms) -> Iterator[TwinFolder]:
                 raise PathError(f"{place}: holds no files")
             yield from found
             return
+        place.status()
         if segment_file(place).kind not in LOG_SUFFIXES and side_file(place) is None:
             raise UnsupportedError(f"{place}: neither a segment nor a side file; unpack an archive first")
         directory = place.absolute.parent
@@ -301,13 +305,16 @@ class _Writer:
         if index is not None:
             moved = b"".join(OFFSET_ENTRY.pack(offset, moves.moved(position)) for offset, position in entries)
             place = Place(target).parent / index.name
-            one.files, one.bytes = 2, size + self._put(index, place, iter((moved, data[whole:])))
+            one.files, one.bytes = 2, size + self._put(index, place, iter((_numbers(moved), _numbers(data[whole:]))))
         with self._lock:
             self._scratch.append(scratch)
         return one
 
     def _carried(self, file: TwinFile, kind: str) -> Iterator[Piece]:
         """Yields the bytes of a side file; topics in checkpoints get their names in the twin."""
+        if kind in _BINARY_KINDS:
+            yield from map(_numbers, _windows(file.source))
+            return
         if kind not in LOG_DIRECTORY_FILES or not kind.endswith("-checkpoint") or not self._names.with_topics:
             yield from _windows(file.source)
             return
@@ -339,6 +346,17 @@ class _Writer:
         finally:
             os.close(descriptor)
         return size
+
+
+def _numbers(data: bytes) -> bytes:
+    """Returns the bytes of numbers without text. Every other byte stays, so that what was out of order still is."""
+
+    def other(found: "re.Match[bytes]") -> bytes:
+        text = bytearray(found[0])
+        text[1::2] = bytes(0x20 + byte % 0x5F for byte in os.urandom(len(text[1::2])))
+        return bytes(text)
+
+    return _TEXT.sub(other, data)
 
 
 def _is_zero(data: bytes | bytearray | memoryview) -> bool:

@@ -39,6 +39,8 @@ _INT32 = struct.Struct(">i")
 _HEADS = V1_HEADER_BYTES + 4, V0_HEADER_BYTES + 4, HEADER_BYTES, 0
 """Bytes of a header at the start of damage, with the size of a key: numbers, and no payload."""
 _ATTEMPTS = 4
+_MAPPED_BYTES = 16 << 20
+"""Bytes of a mapped file that stay in memory behind the reader."""
 _LARGEST_CHECKED = 16 << 20
 """Damage up to this size is described again, so that it keeps its kind."""
 
@@ -90,8 +92,12 @@ class SegmentRedaction:
 
     def pieces(self) -> Iterator[Piece]:
         """Yields the twin's bytes, in order. Raises KsegError if the file cannot be read."""
+        forgotten = 0
         with open_segment(self._file, self._scratch) as reader:
             for item in reader.runs():
+                if item.position - forgotten > _MAPPED_BYTES:
+                    reader.source.forget(forgotten, item.position)
+                    forgotten = item.position
                 if isinstance(item, Damage):
                     self.damaged_bytes += item.length
                     at = self._at

@@ -2,6 +2,7 @@
 codec and release."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,14 @@ def test_holes_and_random_bytes(tmp_path: Path) -> None:
     with new.open("rb") as file:
         file.seek(1 << 32)
         assert b"nobody" not in file.read()
+
+
+def test_foreign_text_in_indexes_goes(tmp_path: Path) -> None:
+    part = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "dplain-0"))
+    text = b"name=Ann Smith, born 1970-01-01, account 12345678 "
+    for path in (*part.glob("*index"), *part.glob("*.snapshot")):
+        path.write_bytes(path.read_bytes() + 3 * text)
+    twin = twin_of(part, tmp_path / "twin")
+    check_twin(part, twin, NOW_MS)
+    whole = bytes_of(twin)
+    assert [word for word in (b"Ann", b"Smith", b"1970-01-01", b"12345678") if word in whole] == []

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from kseg.findings.table import WARNING
 from kseg.formats.rows import Scratch
 from kseg.node.cluster import Cluster, ClusterPartition, LogCopy, LosableRange, clusters_of, count_records
-from kseg.node.cluster_metadata import has_unclean_election
+from kseg.node.cluster_metadata import unclean_elections
 from kseg.node.coordinators import log_extent
+from kseg.node.metadata_image import RECOVERING
 from kseg.node.node import Nodes
 from kseg.node.voter_logs import VoterLogs
 from kseg.quantities import named_path, plural
@@ -116,16 +117,19 @@ class _ClusterCheck:
         for loss in partition.losses(leader):
             # After a clean stop the high watermark is the last one, and after a clean election it was passed on.
             is_open = not loss.copy.was_clean and (
-                self._was_unclean(partition) if loss.is_parted else loss.copy.node in partition.may_lead
+                self._was_unclean(partition, loss.copy) if loss.is_parted else loss.copy.node in partition.may_lead
             )
             if loss.is_certain or is_open:
                 found.append(loss)
         return found
 
-    def _was_unclean(self, partition: ClusterPartition) -> bool:
-        """Whether the metadata log shows that a leader was elected that was not in sync."""
+    def _was_unclean(self, partition: ClusterPartition, copy: LogCopy) -> bool:
+        """Whether the metadata show that after the last records of a copy a leader was elected that was not in sync."""
         metadata = self.cluster.metadata
-        return metadata is not None and has_unclean_election(metadata, (partition.topic_id, partition.number))
+        if partition.image.recovery_state == RECOVERING or metadata is None:
+            return True
+        epochs = unclean_elections(metadata, (partition.topic_id, partition.number))
+        return any(epoch > (-1 if copy.epoch is None else copy.epoch) for epoch in epochs)
 
     def _behind(
         self, partition: ClusterPartition, leader: LogCopy, losses: list[LosableRange], safe: list[int]

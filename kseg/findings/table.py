@@ -220,6 +220,7 @@ KINDS: dict[str, Kind] = {
     "leader-copy-behind": Kind(ERROR, FROM_REPLICA, REPLICA),
     "leader-copy-missing": Kind(ERROR, needs=DECISION),
     "copies-parted": Kind(ERROR, needs=DECISION),
+    "voter-behind": Kind(ERROR, FROM_REPLICA, REPLICA),
     "topic-recreated": Kind(WARNING, needs=DECISION),
     "remote-metadata-incomplete": Kind(WARNING, needs=REPLICA),
     "remote-copy-unfinished": Kind(WARNING, needs=DECISION),

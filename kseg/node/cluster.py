@@ -151,7 +151,7 @@ class Cluster:
             node.number: node for node in sorted(nodes, key=lambda node: node.number or 0) if node.number is not None
         }
         self._scratch, self._topic_id = Scratch(), cache(topic_id_at)
-        self._extent_of = extent_of or (lambda path: log_extent(path, self._scratch))
+        self.extent_of = extent_of or (lambda path: log_extent(path, self._scratch))
 
     @property
     def cluster_id(self) -> str:
@@ -200,9 +200,13 @@ class Cluster:
         number = node.partition(path).number
         return number is not None and node.assigned_id(node.partition(path).topic_id, number) == directory_id
 
+    def topic_ids(self, number: int) -> dict[str, str]:
+        """Returns the path of a partition of each topic of which a node has any, by the topic's id."""
+        found = ((self._topic_id(path), path) for path in self._paths[number].values())
+        return {topic_id: path for topic_id, path in found if topic_id is not None}
+
     def partitions(self) -> Iterator[ClusterPartition]:
-        """Yields the partitions of the newest metadata of which several nodes that were given are replicas. Raises
-        KsegError if a log cannot be read."""
+        """Yields the partitions of the newest metadata of which several nodes that were given are replicas."""
         metadata = self.metadata
         names = {} if metadata is None else {topic_id: name for name, topic_id in metadata.ids.items()}
         for (topic_id, number), image in sorted(metadata.partitions.items()) if metadata is not None else ():
@@ -216,7 +220,8 @@ class Cluster:
                 yield ClusterPartition(topic, number, topic_id, image, tuple(copies), is_unclean)
 
     def _copy(self, number: int, topic: str, index: int, topic_id: str, image: PartitionImage) -> LogCopy | None:
-        """Returns a node's copy; None if it is another topic's, or may lie on a disk that is not given."""
+        """Returns a node's copy; None if it is another topic's, cannot be read, or may lie on a disk that is not
+        given."""
         node, path = self.nodes[number], self._paths[number].get(f"{topic}-{index}")
         if path is None:
             assigned = image.directories[image.replicas.index(number)]
@@ -227,12 +232,17 @@ class Cluster:
         offsets = {} if directory is None else directory.offsets
         marks = offsets.get(HIGH_WATERMARKS, {}).get((topic, index))
         was_clean = directory is not None and directory.was_clean
-        extent = self._extent_of(path)
-        if extent is None:
-            return LogCopy(number, path, high_watermark=marks, was_clean=was_clean)
-        base, end = extent
-        start = max(base, offsets.get(LOG_STARTS, {}).get((topic, index), 0))
-        return LogCopy(number, path, start, end, epochs_at(path, end), marks, was_clean)
+        try:
+            copy = log_copy(number, path, self.extent_of(path))
+        except (KsegError, OSError):
+            return None  # reported by the check of the partition
+        start = max(copy.start, offsets.get(LOG_STARTS, {}).get((topic, index), 0))
+        return copy._replace(start=start, high_watermark=marks, was_clean=was_clean)
+
+
+def log_copy(node: int, path: str, extent: tuple[int, int] | None) -> LogCopy:
+    """Returns a node's copy of a log with its extent, without high watermark. Raises KsegError if it cannot be read."""
+    return LogCopy(node, path) if extent is None else LogCopy(node, path, *extent, _epochs_at(path, extent[1]))
 
 
 def newest_metadata(nodes: Iterable[Node]) -> TopicSettings | None:
@@ -255,7 +265,7 @@ def clusters_of(nodes: Iterable[Node], extent_of: Extents | None = None) -> list
     ]
 
 
-def epochs_at(path: str, end: int) -> tuple[EpochEntry, ...]:
+def _epochs_at(path: str, end: int) -> tuple[EpochEntry, ...]:
     """Returns the leader epochs of a log that ends at ``end``, by its checkpoint as a broker loads it; by its batches
     if there is none that can be read."""
     with suppress(OSError):
@@ -264,7 +274,7 @@ def epochs_at(path: str, end: int) -> tuple[EpochEntry, ...]:
         if entries and len(entries) == len(items):
             return tuple(entry for entry in entries if entry.start_offset < end)
     found: list[EpochEntry] = []
-    for batch in _batches(path, 0, LAST_OFFSET):
+    for batch in batches_between(path, 0, LAST_OFFSET):
         epoch = batch.header.partition_leader_epoch
         if epoch >= 0 and (not found or epoch > found[-1].epoch):
             found.append(EpochEntry(epoch, batch.base_offset))
@@ -282,7 +292,7 @@ def count_records(path: str, first: int, last: int) -> int | None:
     try:
         if len(_segments(path, first, last)) > _MAX_COUNTED_SEGMENTS:
             return None
-        for batch in _batches(path, first, last):
+        for batch in batches_between(path, first, last):
             if batch.is_control:
                 continue
             if first <= batch.base_offset and batch.last_offset <= last:
@@ -300,7 +310,7 @@ def _segments(path: str, first: int, last: int) -> list[SegmentFile]:
     return [file for file, end in zip(logs, ends, strict=True) if (file.base_offset or 0) <= last and end > first]
 
 
-def _batches(path: str, first: int, last: int) -> Iterator[RecordBatch]:
+def batches_between(path: str, first: int, last: int) -> Iterator[RecordBatch]:
     """Yields the intact batches that have offsets of a range. Raises KsegError."""
     for file in _segments(path, first, last):
         with open_segment(file) as reader:

@@ -27,6 +27,7 @@ from kseg.node.metadata_image import (
     ABORT_TRANSACTION,
     BEGIN_TRANSACTION,
     END_TRANSACTION,
+    NO_LEADER_CHANGE,
     RECOVERING,
     TOPIC_RESOURCE,
     Fields,
@@ -505,21 +506,23 @@ class TopicSettings:
         return TopicSettings(loaded.image, "", self.files, loaded) if loaded.is_cut else None
 
 
-def has_unclean_election(metadata: TopicSettings, partition: tuple[str, int]) -> bool:
-    """Whether a leader was elected that did not have all that was committed, as far as the log reaches back.
-    ``partition``: topic id and number."""
+def unclean_elections(metadata: TopicSettings, partition: tuple[str, int]) -> list[int]:
+    """Returns the leader epochs of a partition for which a leader was elected that may have lacked what was committed,
+    as far as the log reaches back. ``partition``: topic id and number."""
+    found, elections = list[int](), 0
     for _, batch in _batches_of_log(metadata.files):
         if batch is None or batch.is_control:
             continue
         with suppress(UndecodableError, MessageError):
             for _, value in record_values(batch):
-                if not _is_of(value, _CHANGES):
-                    continue
-                fields = read_framed(value, CLUSTER_METADATA).fields
-                is_own = (fields["topicId"], fields["partitionId"]) == partition
-                if is_own and fields.get("leaderRecoveryState") == RECOVERING:
-                    return True
-    return False
+                fields = read_framed(value, CLUSTER_METADATA).fields if _is_of(value, _CHANGES) else {}
+                is_own = (fields.get("topicId"), fields.get("partitionId")) == partition
+                if is_own and fields.get("leader", NO_LEADER_CHANGE) != NO_LEADER_CHANGE:
+                    elections += 1
+                    if fields.get("leaderRecoveryState") == RECOVERING:
+                        found.append(elections)
+    last = metadata.partitions[partition].leader_epoch
+    return [last - elections + number for number in found]
 
 
 def read_topic_settings(directory: str) -> TopicSettings | None:

@@ -98,7 +98,7 @@ details = magic?: int, storedChecksum?: int, computedChecksum?: int, firstOffset
     abort?: []text?, lastStableOffset?: int, waitingOffsets?: int, waitingGroups?: []groupOffset?, hasSnapshots?: flag,
     difference?: text, offsets?: []int, directoryId?: text, partitions?: []any, held?: []any, assigned?: any,
     topic?: bytes, policy?: text, owner?: int, chunk?: int, leader?: int, node?: int, mayLead?: []int,
-    newestTopicId?: text
+    newestTopicId?: text, voters?: []int
 """
 """Nested objects."""
 

@@ -6,10 +6,15 @@ A cluster that loses nothing has no finding. Sources: see `kseg.node.cluster`.
 from collections.abc import Iterable
 
 from kseg.findings.table import WARNING
+from kseg.formats.rows import Scratch
 from kseg.node.cluster import Cluster, ClusterPartition, LogCopy, LosableRange, clusters_of, count_records
-from kseg.node.cluster_metadata import has_unclean_election
+from kseg.node.cluster_metadata import unclean_elections
+from kseg.node.coordinators import log_extent
+from kseg.node.metadata_image import RECOVERING
 from kseg.node.node import Nodes
+from kseg.node.voter_logs import VoterLogs
 from kseg.quantities import named_path, plural
+from kseg.segment.paths import some
 from kseg.stores.place import Place
 from kseg.verification.report import ClusterState, CopyState, Details, LostRange, PartitionState, Report, VoterState
 
@@ -27,7 +32,12 @@ def judge_clusters(nodes: Nodes, report: Report) -> None:
         for name, span in one.extents.items()
     }
     whole = [node for node in found.values() if all(one.path in checked for one in node.directories)]
-    for cluster in clusters_of(whole, lambda path: extents[path] if path in extents else None):
+    scratch = Scratch()
+
+    def extent_of(path: str) -> tuple[int, int] | None:
+        return extents[path] if path in extents else log_extent(path, scratch)
+
+    for cluster in clusters_of(whole, extent_of):
         _ClusterCheck(cluster, report).judge()
 
 
@@ -47,8 +57,33 @@ class _ClusterCheck:
             text += f"{other.wanted}: node {other.node} missed that it was deleted and created again"
             details = {"node": other.node, "topicId": other.topic_id, "newestTopicId": other.wanted}
             self.report.add("topic-recreated", other.path, text, details=details)
-        voters: list[VoterState] = []
+        voters = self._quorum(VoterLogs(self.cluster))
         self.report.clusters.append(ClusterState(self.cluster.cluster_id, list(self.cluster.nodes), voters, states))
+
+    def _quorum(self, logs: VoterLogs) -> list[VoterState]:
+        """Reports committed metadata that a majority of the voters can elect a leader without."""
+        if (lost := logs.lost_end()) is not None:
+            numbers, source = [log.node for log in lost.lacking], lost.having[0] if lost.having else logs.longest
+            is_certain = len(numbers) >= logs.majority
+            for log in lost.lost_by or lost.lacking:
+                text = f"the metadata log of voter {log.node} ends at offset {log.end}, and lacks offset "
+                text += f"{lost.proof.offset}, which was committed: {lost.proof.text}; voters {_both(numbers)} lack it"
+                if not is_certain:
+                    text += f", those of voters {_both(logs.not_given)} are not given"
+                text += f": as a majority of {len(logs.voters)} they can elect a leader without it, and the others cut "
+                text += f"their logs off; with it go: {some(lost.records)}"
+                details = {
+                    "node": log.node, "logEndOffset": log.end, "offset": lost.proof.offset, "voters": logs.voters,
+                    "other": source.path if source is not None and source.path else "",
+                }  # fmt: skip
+                severity = None if is_certain else WARNING
+                self.report.add("voter-behind", log.path or "", text, None, None, log.end, severity, details)
+        return [
+            VoterState(number, found.end, found.epoch)
+            if (found := logs.logs.get(number))
+            else VoterState(number, None, None)
+            for number in logs.voters
+        ]
 
     def _partition(self, partition: ClusterPartition) -> PartitionState | None:
         """Reports what a start may lose of a partition. Returns None if that is nothing."""
@@ -82,16 +117,19 @@ class _ClusterCheck:
         for loss in partition.losses(leader):
             # After a clean stop the high watermark is the last one, and after a clean election it was passed on.
             is_open = not loss.copy.was_clean and (
-                self._was_unclean(partition) if loss.is_parted else loss.copy.node in partition.may_lead
+                self._was_unclean(partition, loss.copy) if loss.is_parted else loss.copy.node in partition.may_lead
             )
             if loss.is_certain or is_open:
                 found.append(loss)
         return found
 
-    def _was_unclean(self, partition: ClusterPartition) -> bool:
-        """Whether the metadata log shows that a leader was elected that was not in sync."""
+    def _was_unclean(self, partition: ClusterPartition, copy: LogCopy) -> bool:
+        """Whether the metadata show that after the last records of a copy a leader was elected that was not in sync."""
         metadata = self.cluster.metadata
-        return metadata is not None and has_unclean_election(metadata, (partition.topic_id, partition.number))
+        if partition.image.recovery_state == RECOVERING or metadata is None:
+            return True
+        epochs = unclean_elections(metadata, (partition.topic_id, partition.number))
+        return any(epoch > (-1 if copy.epoch is None else copy.epoch) for epoch in epochs)
 
     def _behind(
         self, partition: ClusterPartition, leader: LogCopy, losses: list[LosableRange], safe: list[int]
@@ -201,7 +239,11 @@ def _range_text(loss: LosableRange, count: int | None) -> str:
 
 
 def _nodes_text(nodes: list[int]) -> str:
-    return f"node{'s'[: len(nodes) > 1]} {' and '.join(map(str, nodes))}"
+    return f"node{'s'[: len(nodes) > 1]} {_both(nodes)}"
+
+
+def _both(nodes: Iterable[int]) -> str:
+    return " and ".join(map(str, nodes))
 
 
 def _either(nodes: Iterable[int]) -> str:

@@ -15,6 +15,7 @@ from kseg.changes.driver.command import ChangeOptions, Recording, run
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError
 from kseg.formats.suffixes import DELETED, LOG, LOG_07
+from kseg.node.cluster import newest_metadata
 from kseg.node.cluster_metadata import Quorum, TopicSettings, quorum_of
 from kseg.node.coordinators import topic_id_at
 from kseg.node.node import Node, Nodes
@@ -56,8 +57,7 @@ class GivenCopies:
 
     def metadata(self, of: Node) -> TopicSettings | None:
         """Returns the newest metadata of the cluster of a node, which may be its own; None if there are none."""
-        known = [node.topics for node in (of, *self.nodes) if node.topics is not None and _is_same_cluster(node, of)]
-        return max(known, key=lambda topics: topics.reached, default=None)
+        return newest_metadata(node for node in (of, *self.nodes) if _is_same_cluster(node, of))
 
     def copies(self, partition: str, of: Node) -> Iterator["Copy"]:
         """Yields the other copies of a partition of a node."""

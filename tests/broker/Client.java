@@ -7,6 +7,7 @@ import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.Random;
 import org.apache.kafka.clients.admin.Admin;
@@ -84,7 +85,8 @@ public class Client {
             settings.put(pair[0], pair[1]);
         }
         try (Admin admin = Admin.create(settings(address))) {
-            admin.createTopics(List.of(new NewTopic(name, partitions, (short) 1).configs(settings))).all().get();
+            var topic = new NewTopic(name, Optional.of(partitions), Optional.empty()); // as default.replication.factor
+            admin.createTopics(List.of(topic.configs(settings))).all().get();
         }
     }
 

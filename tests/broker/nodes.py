@@ -1,10 +1,12 @@
 """Single brokers on free ports of the local host, each over one log directory that may be changed between its lives."""
 
+import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -45,6 +47,15 @@ broker.heartbeat.interval.ms=300
 broker.session.timeout.ms=1500
 group.coordinator.threads=1
 share.coordinator.threads=1
+"""
+_OF_TRIO = """process.roles=broker,controller
+node.id={number}
+controller.quorum.voters={voters}
+listeners=PLAINTEXT://127.0.0.1:{{port}},CONTROLLER://127.0.0.1:{own}
+default.replication.factor=3
+min.insync.replicas=2
+transaction.state.log.replication.factor=3
+controller.quorum.election.timeout.ms=1000
 """
 _OLD_SETTINGS = """broker.id=1
 log.retention.check.interval.ms=1000
@@ -156,11 +167,11 @@ class Node:
     def last_words(self) -> str:
         return self.words()[-3000:]
 
-    def stop(self) -> None:
-        """Ends it in good order, so that the log directory is marked as clean."""
+    def stop(self, seconds: int = START_SECONDS) -> None:
+        """Ends it in good order, so that the log directory is marked as clean. Raises TimeoutExpired."""
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(START_SECONDS)
+            self._process.wait(seconds)
             self._process = None
 
     def kill(self) -> None:
@@ -185,19 +196,73 @@ class KraftNode(Node):
 
     def __init__(self, folder: Path, client: Client, release: str = KRAFT, roles: str = ALONE, *flags: str) -> None:
         """``flags``: of the tool that formats the log directory."""
-        super().__init__(folder, client)
-        self.RELEASE, self.roles = release, roles
-        self._class_path = jars.class_path("kafka_2.13", self.RELEASE, LOGGING)
+        self._prepare(folder, client, release, roles)
         settings = (_SETTINGS + KraftNode.settings(self)).format(logs=self.logs, port=1, controller=2)
         self.properties.write_text(settings)
         format_it = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self.properties), *flags]
         subprocess.run(java(self._class_path, *format_it), check=True, stdout=subprocess.DEVNULL)
+
+    def _prepare(self, folder: Path, client: Client, release: str, roles: str) -> None:
+        super().__init__(folder, client)
+        self.RELEASE, self.roles = release, roles
+        self._class_path = jars.class_path("kafka_2.13", self.RELEASE, LOGGING)
 
     def command(self) -> list[str]:
         return java(self._class_path, "kafka.Kafka", str(self.properties))
 
     def settings(self) -> str:
         return self.roles + _KRAFT_SETTINGS
+
+
+class CopiedNode(KraftNode):
+    """A node over a copy of the log directory of another one."""
+
+    def __init__(self, folder: Path, client: Client, release: str, roles: str, logs: Path) -> None:
+        self._prepare(folder, client, release, roles)
+        shutil.copytree(logs, self.logs, ignore=shutil.ignore_patterns(".lock"))
+
+
+class Trio:
+    """Three nodes, each broker and controller, with static voters. ``copies``: log directories by node that they have
+    to begin with."""
+
+    def __init__(self, folder: Path, client: Client, release: str, copies: dict[int, Path] | None = None) -> None:
+        ports = dict(zip((1, 2, 3), free_ports(3), strict=True))
+        voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in ports.items())
+        self._client = client
+
+        def made(number: int) -> KraftNode:
+            roles = _OF_TRIO.format(number=number, voters=voters, own=ports[number])
+            arguments = (folder / f"node{number}", client, release, roles)
+            return KraftNode(*arguments) if copies is None else CopiedNode(*arguments, copies[number])
+
+        with ThreadPoolExecutor() as pool:
+            self.nodes = dict(zip(ports, pool.map(made, ports), strict=True))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in self.nodes.values():
+            node.kill()
+
+    def start(self, *numbers: int) -> None:
+        """Starts nodes together, by default all, and returns when one of them answers and all partitions have
+        leaders. Raises AssertionError."""
+        for number in numbers or self.nodes:
+            self.nodes[number].launch()
+        self._client.ask("await", self.nodes[(numbers or (1,))[0]].address)
+
+    def stop(self, *numbers: int) -> None:
+        """Stops nodes, by default all, at once. The last ones may wait for ever for a controller: they are killed."""
+
+        def end(number: int) -> None:
+            with suppress(subprocess.TimeoutExpired):
+                self.nodes[number].stop(40)
+            self.nodes[number].kill()
+
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(end, numbers or self.nodes))
 
 
 class Cluster:

@@ -104,6 +104,69 @@ def test_a_missing_copy_may_lie_on_a_disk_that_is_not_given(kseg: Kseg, tmp_path
     assert "leader-copy-missing" not in Judged(kseg, one, two).findings
 
 
+def test_a_voter_that_lost_committed_records_is_filled(kseg: Kseg, tmp_path: Path) -> None:
+    """Node 2 has a partition of a topic whose record is beyond its log, node 1 was down: both can elect without it."""
+    nodes = nodes_of("voter-behind", tmp_path)
+    judged = Judged(kseg, *nodes)
+    found = judged.findings["voter-behind"]
+    assert (
+        "ends at offset 69, and lacks offset 69, which was committed: node 2 has a partition of topic z"
+        in (found["message"])
+    )
+    assert "voters 1 and 2 lack it: as a majority of 3 they" in found["message"]
+    assert found["message"].partition("with it go: ")[2].startswith("TOPIC_RECORD z, PARTITION_RECORD")
+    assert judged.summary["clusters"][0]["voters"] == [
+        {"node": 1, "logEnd": 50, "epoch": 1}, {"node": 2, "logEnd": 69, "epoch": 1},
+        {"node": 3, "logEnd": 91, "epoch": 1},
+    ]  # fmt: skip
+    (argv,) = judged.summary["next"]
+    logs = [str(node / "__cluster_metadata-0") for node in nodes]
+    assert argv == ["kseg", "recover", "--from-replica", logs[2], logs[1]]
+    assert kseg(*argv[1:]).status == 0
+    judged = Judged(kseg, *nodes)
+    assert judged.summary["next"] == []
+    assert "voter-behind" not in judged.findings
+
+
+def test_a_voter_that_is_not_given_may_have_the_records(kseg: Kseg, tmp_path: Path) -> None:
+    _, two, three = nodes_of("voter-behind", tmp_path)
+    found = Judged(kseg, two, three).findings["voter-behind"]
+    assert found["severity"] == "warning"
+    assert "voters 2 lack it, those of voters 1 are not given" in found["message"]
+
+
+def test_an_observer_has_no_vote(kseg: Kseg, tmp_path: Path) -> None:
+    """Node 2 of the voters 1 and 3 only follows; what it lacks decides nothing."""
+    one, two, three = nodes_of("voter-behind", tmp_path)
+    for node in (one, two, three):
+        state = node / "__cluster_metadata-0" / "quorum-state"
+        state.write_text(state.read_text().replace('{"voterId":2},', ""))
+    shutil.rmtree(one / "__cluster_metadata-0")
+    shutil.copytree(three / "__cluster_metadata-0", one / "__cluster_metadata-0")
+    judged = Judged(kseg, one, two, three)
+    assert [voter["node"] for voter in judged.summary["clusters"][0]["voters"]] == [1, 3]
+    assert "voter-behind" not in judged.findings
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_only_traces_show_that_records_were_committed(kseg: Kseg, tmp_path: Path, is_told: bool) -> None:
+    """Two voters lack the registrations of all brokers; that a clean stop names them is the only trace."""
+    nodes = nodes_of("voter-behind", tmp_path)
+    for node in nodes:
+        shutil.rmtree(node / "z-0", ignore_errors=True)
+        if not is_told:
+            (node / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    for node in nodes[:2]:
+        log = node / "__cluster_metadata-0" / "00000000000000000000.log"
+        data, end = log.read_bytes(), 0
+        while int.from_bytes(data[end : end + 8], "big") < 10:
+            end += 12 + int.from_bytes(data[end + 8 : end + 12], "big")
+        log.write_bytes(data[:end])
+    found = Judged(kseg, *nodes).findings.get("voter-behind")
+    assert (found is not None) == is_told
+    assert not is_told or "as .kafka_cleanshutdown shows" in str(found)
+
+
 def test_the_clusters_are_data(tmp_path: Path) -> None:
     import kseg
 

@@ -52,8 +52,8 @@ class Answers:
         self._told = set[str]()
 
     async def of(self, request: Request, peer: Peer) -> dict[str, Any] | None:
-        """Returns the fields of the response, and of one that is to be held back the seconds as WAIT; None if the
-        connection is to be closed without one."""
+        """Returns the fields of the response; WAIT among them: the seconds for which it is held back. None if the
+        connection is to be closed without a response."""
         handler = getattr(self, f"_{request.api.name}")
         found: dict[str, Any] | None = await handler(request, peer)
         return found

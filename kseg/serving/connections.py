@@ -23,6 +23,7 @@ from kseg.serving.catalog import Catalog
 from kseg.serving.logs import FileRange, Records, SegmentBytes, Steps
 from kseg.serving.protocol import Request, UnknownVersionError, read_request, response_parts, unknown_version_answer
 from kseg.stores.extent import Extent
+from kseg.stores.place import Place
 
 MAX_CONNECTIONS = 1000
 MAX_REQUEST_BYTES = 4 << 20
@@ -263,10 +264,14 @@ class Server:
             await self._send_bytes(client, parts[0])
             return
         pieces = self._pieces(parts)
+        ranges = (each for part in parts if isinstance(part, Records) for each in part.ranges)
+        is_local = all(Place(each.path).tree is None for each in ranges)
         try:
             is_last = False
             while not is_last:
-                several, is_last = await self._threads.work(_some(pieces))
+                # Opening a local file takes less time than handing it to a thread; others may have to be fetched.
+                several = list(islice(pieces, _PIECES)) if is_local else await self._threads.work(_some(pieces))
+                is_last = len(several) < _PIECES
                 with ExitStack() as opened:
                     for extent in (piece[0] for piece in several if isinstance(piece, tuple)):
                         opened.callback(extent.close)
@@ -330,11 +335,10 @@ class Server:
             self.statistics.sent_bytes += sent
 
 
-def _some(pieces: "Iterator[Any]") -> Steps[tuple[list[Any], bool]]:
-    """Takes the next few pieces, and whether they are the last: most responses have no more."""
+def _some(pieces: "Iterator[Any]") -> Steps[list[Any]]:
+    """Takes the next few pieces: most responses have no more."""
     yield
-    found = list(islice(pieces, _PIECES))
-    return found, len(found) < _PIECES
+    return list(islice(pieces, _PIECES))
 
 
 def most_connections() -> int:

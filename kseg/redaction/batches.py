@@ -42,6 +42,8 @@ _ATTEMPTS = 8
 _INT32 = struct.Struct(">i")
 _SIZE_BYTES = 4
 _MIN_CHUNK = 5
+_MAX_MESSAGES = 1 << 19
+"""Messages inside of one compressed message of the old formats, of which each takes a call; the rest is lost."""
 _FASTEST = {"gzip": 1, "lz4": 9, "zstd": 1}
 """Levels: what replaces a payload packs well at any."""
 
@@ -80,9 +82,13 @@ class BatchRedaction:
         self.replacer = names.replacer()
         self.lost_bytes = 0
         self._names, self._rule, self._scratch = names, rule, scratch
+        self._budget = scratch.max_batch_bytes
+        """Bytes to which the sets inside of a batch may still decompress in all."""
+        self._messages_left = _MAX_MESSAGES
 
     def batch(self, batch: Batch) -> bytes:
         """Returns the bytes of the batch in the twin."""
+        self._budget, self._messages_left = self._scratch.max_batch_bytes, _MAX_MESSAGES
         if not batch.is_valid and not isinstance(batch, Message07):
             mended = self.mended(bytes(batch.data))
             if mended is not None:
@@ -99,6 +105,7 @@ class BatchRedaction:
         not cover them. What mends the batch then mends its twin. None if it is no such batch."""
         if len(old) < HEADER_BYTES:
             return None
+        self._budget, self._messages_left = self._scratch.max_batch_bytes, _MAX_MESSAGES
         size = _INT32.pack(len(old) - ENTRY_OVERHEAD)
         is_v2 = int.from_bytes(old[V2_CRC:V2_ATTRIBUTES], "big") == crc32c(old[V2_ATTRIBUTES:])
         if is_v2:
@@ -219,8 +226,8 @@ class BatchRedaction:
             value = message_set.value_of(old, 0, len(old))
             if value is None or depth == 0:
                 raise UndecodableError("undecodable-records", "")
-            limit = self._scratch.max_batch_bytes
-            inner = bytes(decompress_limited(header.codec, bytes(value), header.magic, limit, None, []))
+            inner = bytes(decompress_limited(header.codec, bytes(value), header.magic, self._budget, None, []))
+            self._budget -= len(inner)
         except UndecodableError:
             new = bytearray(old[:start] + self._lost(old[start:]))
             new[start : start + _SIZE_BYTES] = old[start : start + _SIZE_BYTES]  # the size of the value, if no key
@@ -240,10 +247,11 @@ class BatchRedaction:
     def _set(self, inner: bytes, depth: int) -> bytes:
         """Returns a message set with the fields of its messages replaced."""
         out, at = [], 0
-        while len(inner) - at >= V0_HEADER_BYTES + 2 * _SIZE_BYTES:
+        while len(inner) - at >= V0_HEADER_BYTES + 2 * _SIZE_BYTES and self._messages_left > 0:
             size = _INT32.unpack_from(inner, at + ENTRY_SIZE)[0] + ENTRY_OVERHEAD
             if not V0_HEADER_BYTES + 2 * _SIZE_BYTES <= size <= len(inner) - at:
                 break
+            self._messages_left -= 1
             out.append(self._message(inner[at : at + size], depth))
             at += size
         rest = inner[at:]
@@ -265,9 +273,10 @@ class BatchRedaction:
             elif depth >= MAX_NESTING:
                 raise UndecodableError("undecodable-records", "")
             else:
-                inner = bytes(decompress(header.codec, payload, KAFKA_0_7, self._scratch.max_batch_bytes, []))
+                inner = bytes(decompress(header.codec, payload, KAFKA_0_7, self._budget, []))
+                self._budget -= len(inner)
                 new = _filled(header.codec, compress(target_of(header.codec), self._set_07(inner, depth + 1)), payload)
-                if len(new) != len(payload):  # letters pack better
+                if len(new) != len(payload) and depth == 0:  # letters pack better
                     again = compress(target_of(header.codec), self._set_07(inner, depth + 1, is_short=True))
                     new = _filled(header.codec, again, payload)
         except UndecodableError:
@@ -280,10 +289,11 @@ class BatchRedaction:
 
     def _set_07(self, inner: bytes, depth: int, is_short: bool = False) -> bytes:
         out, at = [], 0
-        while len(inner) - at >= V07_MIN_BYTES + 1:
+        while len(inner) - at >= V07_MIN_BYTES + 1 and self._messages_left > 0:
             size = _INT32.unpack_from(inner, at)[0] + V07_SIZE_BYTES
             if not V07_MIN_BYTES + 1 <= size <= len(inner) - at:
                 break
+            self._messages_left -= 1
             out.append(self._entry_07(inner[at : at + size], depth, is_short))
             at += size
         return b"".join((*out, inner[at : at + V07_MIN_BYTES], self._lost(inner[at + V07_MIN_BYTES :])))

@@ -21,6 +21,7 @@ from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX, LOG, LOG_SUFFIXES, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
 from kseg.kernel.files.system import WriteBehind
+from kseg.kernel.scan.frames import leading_zeros
 from kseg.limits import MAX_INDEX_BYTES, WINDOW_BYTES
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, option
@@ -331,7 +332,7 @@ class _Writer:
             for piece in pieces:
                 length = piece if isinstance(piece, int) else len(piece)
                 self._advance(length)
-                if isinstance(piece, int) or (length >= _MIN_HOLE_BYTES and _is_zero(piece)):
+                if isinstance(piece, int) or (length >= _MIN_HOLE_BYTES and leading_zeros(piece) == length):
                     size += length
                     os.lseek(descriptor, size, os.SEEK_SET)
                     continue
@@ -357,10 +358,6 @@ def _numbers(data: bytes) -> bytes:
         return bytes(text)
 
     return _TEXT.sub(other, data)
-
-
-def _is_zero(data: bytes | bytearray | memoryview) -> bool:
-    return not data[0] and not data[-1] and not bytes(data).strip(b"\0")
 
 
 def _windows(place: Place) -> Iterator[bytes]:

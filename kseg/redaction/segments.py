@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from kseg.formats.compressing import compress
 from kseg.formats.compression import expansion_buffer
 from kseg.formats.record_batch import HEADER_BYTES
-from kseg.formats.rows import Scratch, int64s
+from kseg.formats.rows import BytesLike, Scratch, int64s
 from kseg.kernel.layout.headers import (
     CODEC,
     ENTRY_MAGIC,
@@ -127,10 +127,10 @@ class SegmentRedaction:
             while stop < run.count and end - start < WINDOW_BYTES:
                 end += run.rows[stop * FRAME_WIDTH + FRAME_SIZE]
                 stop += 1
-            yield from self._window(reader, run, first, stop, bytes(reader.buffer[start:end]))
+            yield from self._window(reader, run, first, stop, reader.buffer[start:end])
             first = stop
 
-    def _window(self, reader: SegmentReader, run: Run, first: int, stop: int, data: bytes) -> Iterator[Piece]:
+    def _window(self, reader: SegmentReader, run: Run, first: int, stop: int, data: BytesLike) -> Iterator[Piece]:
         """Yields the twin of adjacent frames, whose bytes are ``data``."""
         start = run.rows[first * FRAME_WIDTH + FRAME_POSITION]
         rows = int64s((stop - first) * FRAME_WIDTH)
@@ -151,7 +151,9 @@ class SegmentRedaction:
                 yield self._moved(start + done, start + position, memoryview(out)[done:position])
             if status == NEEDS_PACKING:
                 assert self._expansion is not None
-                new = packed(data[position : position + HEADER_BYTES], self._expansion.view()[: replacer.area_size])
+                new = packed(
+                    bytes(data[position : position + HEADER_BYTES]), self._expansion.view()[: replacer.area_size]
+                )
             else:
                 new = self._batches.batch(reader.batch(run, first + replacer.frame))
             yield self._moved(start + position, start + end, new)

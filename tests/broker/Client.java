@@ -47,6 +47,7 @@ public class Client {
             case "await" -> await(words[1]);
             case "create" -> create(words[1], words[2], Integer.parseInt(words[3]), words);
             case "delete" -> delete(words[1], words[2]);
+            case "replicas" -> replicas(words[1], words[2]);
             case "produce" -> produce(words);
             case "consume" -> consume(words[1], new TopicPartition(words[2], Integer.parseInt(words[3])), words[4]);
             case "at" -> at(words[1], new TopicPartition(words[2], Integer.parseInt(words[3])), words);
@@ -76,7 +77,7 @@ public class Client {
         }
     }
 
-    /** create ADDRESS TOPIC PARTITIONS [NAME=VALUE...] */
+    /** create ADDRESS TOPIC PARTITIONS [NAME=VALUE...]; the setting "replicas" is their number, 1 by default. */
     private static void create(String address, String name, int partitions, String[] words) throws Exception {
         Map<String, String> settings = new HashMap<>();
         for (int i = 4; i < words.length; i++) {
@@ -84,7 +85,18 @@ public class Client {
             settings.put(pair[0], pair[1]);
         }
         try (Admin admin = Admin.create(settings(address))) {
-            admin.createTopics(List.of(new NewTopic(name, partitions, (short) 1).configs(settings))).all().get();
+            String replicas = settings.remove("replicas");
+            short count = replicas == null ? 1 : Short.parseShort(replicas);
+            admin.createTopics(List.of(new NewTopic(name, partitions, count).configs(settings))).all().get();
+        }
+    }
+
+    /** replicas ADDRESS TOPIC: the leader of partition 0, and the replicas in sync, each in a line. */
+    private static void replicas(String address, String name) throws Exception {
+        try (Admin admin = Admin.create(settings(address))) {
+            var found = admin.describeTopics(List.of(name)).allTopicNames().get().get(name).partitions().get(0);
+            out.println(found.leader() == null ? -1 : found.leader().id());
+            found.isr().forEach(node -> out.println(node.id()));
         }
     }
 

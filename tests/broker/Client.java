@@ -48,6 +48,7 @@ public class Client {
             case "await" -> await(words[1]);
             case "create" -> create(words[1], words[2], Integer.parseInt(words[3]), words);
             case "delete" -> delete(words[1], words[2]);
+            case "replicas" -> replicas(words[1], words[2]);
             case "produce" -> produce(words);
             case "consume" -> consume(words[1], new TopicPartition(words[2], Integer.parseInt(words[3])), words[4]);
             case "at" -> at(words[1], new TopicPartition(words[2], Integer.parseInt(words[3])), words);
@@ -77,7 +78,7 @@ public class Client {
         }
     }
 
-    /** create ADDRESS TOPIC PARTITIONS [NAME=VALUE...] */
+    /** create ADDRESS TOPIC PARTITIONS [NAME=VALUE...]; the setting "replicas" is their number, 1 by default. */
     private static void create(String address, String name, int partitions, String[] words) throws Exception {
         Map<String, String> settings = new HashMap<>();
         for (int i = 4; i < words.length; i++) {
@@ -85,8 +86,19 @@ public class Client {
             settings.put(pair[0], pair[1]);
         }
         try (Admin admin = Admin.create(settings(address))) {
-            var topic = new NewTopic(name, Optional.of(partitions), Optional.empty()); // as default.replication.factor
+            String replicas = settings.remove("replicas");
+            var count = Optional.ofNullable(replicas).map(Short::valueOf); // else default.replication.factor
+            var topic = new NewTopic(name, Optional.of(partitions), count);
             admin.createTopics(List.of(topic.configs(settings))).all().get();
+        }
+    }
+
+    /** replicas ADDRESS TOPIC: the leader of partition 0, and the replicas in sync, each in a line. */
+    private static void replicas(String address, String name) throws Exception {
+        try (Admin admin = Admin.create(settings(address))) {
+            var found = admin.describeTopics(List.of(name)).allTopicNames().get().get(name).partitions().get(0);
+            out.println(found.leader() == null ? -1 : found.leader().id());
+            found.isr().forEach(node -> out.println(node.id()));
         }
     }
 

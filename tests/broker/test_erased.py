@@ -1,0 +1,160 @@
+"""Three replicas are erased one node after the other, while producers work and the other nodes serve."""
+
+import shutil
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from broker.client import Client
+from broker.nodes import KraftNode, free_ports, wait_until
+from broker.scenes import kseg
+from kseg import open as open_log
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+TOPIC, PARTITION = "erased", "erased-0"
+KEYS = ("k3", "k100", "k205", "k262")
+"""Keys of a plain record, and of records in a committed and in an aborted transaction."""
+SELECTION = [word for key in KEYS for word in ("--key", key)]
+_REPLICATED = """offsets.topic.replication.factor=3
+transaction.state.log.replication.factor=3
+transaction.state.log.min.isr=1
+replica.lag.time.max.ms=4000
+"""
+
+
+class Work:
+    """Producers at work, one of them transactional, by a client of their own. ``acknowledged``: the numbers sent."""
+
+    def __init__(self, client: Client, addresses: Any) -> None:
+        self.acknowledged: list[int] = []
+        self.failures: list[str] = []
+        self._client, self._addresses, self._ends = client, addresses, Event()
+        self._thread = Thread(target=self._run)
+
+    def __enter__(self) -> "Work":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        first = 1000
+        while not self._ends.wait(0.2):
+            transaction = (("at-work", "commit"), ())[first // 10 % 2]
+            try:
+                self._client.ask("produce", self._addresses(), TOPIC, "lz4", first, 10, *transaction)
+                self.acknowledged += range(first, first + 10)
+            except AssertionError as failure:  # not acknowledged: some of it may be there all the same
+                self.failures.append(str(failure))
+            first += 10
+
+
+class Replicas:
+    """A controller and three brokers, which are erased one after the other."""
+
+    def __init__(self, folder: Path, client: Client, stack: ExitStack) -> None:
+        self.client, self.folder = client, folder
+        port = free_ports(1)[0]
+        quorum = f"controller.quorum.voters=1@127.0.0.1:{port}\n"
+        listener = f"listeners=CONTROLLER://127.0.0.1:{port}\n"
+        roles = f"process.roles=controller\nnode.id=1\n{listener}{quorum}"
+        self.controller = stack.enter_context(KraftNode(folder / "controller", client, roles=roles))
+        self.brokers = dict[int, KraftNode]()
+        for number in (2, 3, 4):
+            roles = f"process.roles=broker\nnode.id={number}\nlisteners=PLAINTEXT://127.0.0.1:{{port}}\n{quorum}{_REPLICATED}"
+            self.brokers[number] = stack.enter_context(KraftNode(folder / f"broker{number}", client, roles=roles))
+        self.alive = set[int]()
+
+    def address(self) -> str:
+        return ",".join(self.brokers[number].address for number in sorted(self.alive))
+
+    def leader_and_isr(self) -> tuple[int, set[int]]:
+        leader, *isr = map(int, self.client.ask("replicas", self.address(), TOPIC))
+        return leader, set(isr)
+
+    def start(self, number: int) -> None:
+        self.brokers[number].start()
+        self.alive.add(number)
+
+    def stop(self, number: int) -> None:
+        self.alive.discard(number)
+        self.brokers[number].stop()
+        wait_until(lambda: self.leader_and_isr()[0] in self.alive)
+
+    def start_in_sync(self, number: int) -> None:
+        self.start(number)
+        wait_until(lambda: number in self.leader_and_isr()[1])
+
+    def erase(self, number: int) -> None:
+        certificate = self.folder / f"certificate{number}"
+        kseg("erase", *SELECTION, "--certificate", certificate, self.brokers[number].logs)
+
+    def play(self, worker: Client) -> None:
+        self.controller.launch()
+        for number in self.brokers:
+            self.start(number)
+        settings = ("replicas=3", "min.insync.replicas=2", "retention.ms=-1", f"{KraftNode.SEGMENT_BYTES}=8192")
+        self.client.ask("create", self.address(), TOPIC, 1, *settings)
+        self.client.ask("produce", self.address(), TOPIC, "none", 0, 200)
+        self.client.ask("produce", self.address(), TOPIC, "gzip", 200, 60, "done", "commit")
+        self.client.ask("produce", self.address(), TOPIC, "none", 260, 20, "given-up", "abort")
+        self.before = self.client.consume(self.address(), TOPIC, 0)
+        with Work(worker, self.address) as work:
+            leader, _ = self.leader_and_isr()
+            first, second = (number for number in self.brokers if number != leader)
+            for number in (first, second):
+                self.stop(number)
+                self.erase(number)
+                self.start_in_sync(number)
+            self.stop(first)  # it loses its disk: an unerased leader gives it everything
+            shutil.rmtree(self.brokers[first].logs / PARTITION)
+            self.start_in_sync(first)
+            self.stop(first)
+            self.erase(first)
+            self.start_in_sync(first)
+            self.stop(leader)
+            self.erase(leader)
+            self.start_in_sync(leader)
+            wait_until(lambda: self.leader_and_isr()[1] == set(self.brokers))
+        self.work = work
+        self.after = self.client.consume(self.address(), TOPIC, 0)
+        for number in self.brokers:
+            self.brokers[number].stop()
+
+
+@pytest.fixture(scope="module")
+def replicas(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
+    folder = tmp_path_factory.mktemp("replicas")
+    (folder / "worker").mkdir()
+    with ExitStack() as stack:
+        found = Replicas(folder, client, stack)
+        found.play(stack.enter_context(Client(folder / "worker")))
+        yield found
+
+
+def key_of(record: dict[str, Any]) -> str | None:
+    return None if record["key"] is None else b64decode(record["key"]).decode()
+
+
+def test_no_other_record_is_lost(replicas: Replicas) -> None:
+    wanted = [record for record in replicas.before if key_of(record) not in KEYS]
+    assert len(wanted) == len(replicas.before) - len(KEYS)
+    assert replicas.after[: len(wanted)] == wanted
+    keys = {key_of(record) for record in replicas.after}
+    acknowledged = {f"k{number}" for number in replicas.work.acknowledged if number % 7}
+    assert acknowledged <= keys
+    assert len(acknowledged) > 20
+
+
+def test_the_replicas_are_equal(replicas: Replicas) -> None:
+    logs = [broker.logs for broker in replicas.brokers.values()]
+    records = [[(r.offset, r.timestamp, r.key, r.value) for r in open_log(each / PARTITION).records()] for each in logs]
+    assert records[0] == records[1] == records[2] != []

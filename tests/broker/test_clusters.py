@@ -79,7 +79,7 @@ def running(request: pytest.FixtureRequest, client: Client, tmp_path_factory: py
     with Trio(tmp_path_factory.mktemp("trio"), client, request.param) as trio:
         trio.start()
         for topic in TOPICS:
-            client.ask("create", trio.nodes[1].address, topic, 1)
+            client.ask("create", trio.nodes[1].address, topic, 1, "retention.ms=-1")
         yield trio
 
 
@@ -164,7 +164,7 @@ def test_depends_comes_both_ways(client: Client, tmp_path: Path, release: str) -
     one they stay; the command that is named keeps them in either case."""
     with Trio(tmp_path / "trio", client, release) as trio:
         trio.start()
-        client.ask("create", trio.nodes[1].address, "d", 1)
+        client.ask("create", trio.nodes[1].address, "d", 1, "retention.ms=-1")
         client.ask("produce", trio.nodes[1].address, "d", "none", 0, 20)
         trio.stop()
         earlier = {

@@ -158,3 +158,11 @@ def test_the_replicas_are_equal(replicas: Replicas) -> None:
     logs = [broker.logs for broker in replicas.brokers.values()]
     records = [[(r.offset, r.timestamp, r.key, r.value) for r in open_log(each / PARTITION).records()] for each in logs]
     assert records[0] == records[1] == records[2] != []
+
+
+def test_nothing_is_left_on_any_node(replicas: Replicas) -> None:
+    """``k100`` was in a plain record: four bytes, whose zigzag length is 8."""
+    for number, broker in replicas.brokers.items():
+        files = [path for path in broker.logs.rglob("*") if path.is_file()]
+        assert not [path for path in files if b"\x08k100" in path.read_bytes()]
+        kseg("erase", "--check", replicas.folder / f"certificate{number}", broker.logs)

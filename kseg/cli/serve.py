@@ -66,7 +66,7 @@ def _show(event: Event, notices: Notices) -> None:
     if kind == "listening":
         host = f"[{event['host']}]" if ":" in event["host"] else event["host"]
         click.echo(f"listening on {host}:{event['port']}")
-        notices.detail(
+        notices.warning(
             f"serving {plural(event['topics'], 'topic', 'topics')}, "
             f"{plural(event['partitions'], 'partition', 'partitions')}"
         )

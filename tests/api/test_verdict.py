@@ -39,7 +39,7 @@ def test_findings_are_those_of_the_command(path: Path, level: str) -> None:
     summary = rows[-1]
     assert verdict.ok == summary["ok"]
     assert list(verdict.next) == summary["next"]
-    names, elsewhere = {"notJudged": "not_judged"}, ("type", "ok", "next", "nodes")
+    names, elsewhere = {"notJudged": "not_judged"}, ("type", "ok", "next", "nodes", "clusters")
     kept = {names.get(name, name): value for name, value in summary.items() if name not in elsewhere}
     assert verdict.summary._asdict() == kept
 

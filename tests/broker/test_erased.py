@@ -69,7 +69,8 @@ class Replicas:
         self.controller = stack.enter_context(KraftNode(folder / "controller", client, roles=roles))
         self.brokers = dict[int, KraftNode]()
         for number in (2, 3, 4):
-            roles = f"process.roles=broker\nnode.id={number}\nlisteners=PLAINTEXT://127.0.0.1:{{port}}\n{quorum}{_REPLICATED}"
+            listener = "listeners=PLAINTEXT://127.0.0.1:{port}\n"
+            roles = f"process.roles=broker\nnode.id={number}\n{listener}{quorum}{_REPLICATED}"
             self.brokers[number] = stack.enter_context(KraftNode(folder / f"broker{number}", client, roles=roles))
         self.alive = set[int]()
 

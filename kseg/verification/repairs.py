@@ -337,12 +337,10 @@ class Repairs:
             if "--mode" in options and not kind.is_cut:
                 return self._needing(finding, DECISION, target)
             options = {name: value for name, value in options.items() if name != "--mode"}
-        elif kind.is_cut and target.may_be_cut:
+        elif kind.is_cut and ((source := target.copies.source) is not None or target.may_be_cut):
             finding = finding._replace(details=finding.details | {"otherRepair": _argv(verb, options, target.path)})
-            options = _FULL
-        elif kind.is_cut and target.copies.source is not None:
-            finding = finding._replace(details=finding.details | {"otherRepair": _argv(verb, options, target.path)})
-            options = {"--from-replica": target.copies.source}
+            # A copy that was cut, and leads before it has fetched the rest, would cut the others.
+            options = {"--from-replica": source} if source is not None else _FULL
         if any(value in _PLACEHOLDERS for value in options.values()):
             return self._needing(finding, needs, target)
         if target.path in self._foreign:

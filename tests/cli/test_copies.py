@@ -156,30 +156,32 @@ def test_metadata_that_lack_records_prove_nothing(nodes: Nodes, kseg: Kseg) -> N
 @pytest.mark.parametrize(
     ("at", "damage", "expected"),
     [
-        (FIRST, None, "cut"),
+        (FIRST, None, "fill"),
         (FIRST, lambda log: shorten(log, 1), "fill"),  # it lacks what is behind the damage
         (FIRST, lambda log: flip(log, MIDDLE), "fill"),
         (FIRST, lambda log: flip(log, FIRST), "salvage"),
         (-5, lambda log: shorten(log, 1), "salvage"),
-        (-5, None, "behind"),
+        (-5, None, "fill"),
     ],
 )
 def test_a_replica_in_sync_that_is_given_must_have_the_range(
     at: int, damage: Callable[[Path], None] | None, expected: str, is_against: bool, nodes: Nodes, kseg: Kseg
 ) -> None:
-    if expected == "behind":  # it may lead, and ends before the other node's
-        expected = "cut" if is_against else "fill"
     logs, other, _ = nodes([1, 2], [])
     flip(logs / PARTITION / LOG, at)
     if damage is not None:
         damage(other / PARTITION / LOG)
     words = (logs / PARTITION, "--against", other / PARTITION) if is_against else (logs, other)
     following = [argv for argv in verified(kseg, *words)[1] if argv[-1] == f"{logs}/{PARTITION}"]
-    named = {"cut": cut(logs), "fill": filled(logs, other), "salvage": salvage(logs)}[expected]
-    if is_against and expected != "fill":  # what the comparison itself finds names the other replica, too
-        assert cut(logs) not in following or expected == "cut"
+    if expected == "fill":
+        assert following == [filled(logs, other)]
+        kseg(*following[0][1:]).expect(0)
+        left = {(row["code"], row["file"]) for row in verified(kseg, *words)[0]}
+        assert ("leader-copy-behind", f"{logs}/{PARTITION}") not in left
+    elif is_against:  # what the comparison itself finds names the other replica, too
+        assert cut(logs) not in following
     else:
-        assert following == [named]
+        assert following == [salvage(logs)]
 
 
 def test_a_copy_out_of_sync_that_has_the_range_fills_it(nodes: Nodes, kseg: Kseg) -> None:

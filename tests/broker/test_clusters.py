@@ -1,6 +1,7 @@
 """What verify foretells of the copies of three nodes, and what a start of these copies then does.
 
-KSEG_CLUSTER_SEEDS sets the number of moments at which copies are taken, of each release; 2 by default.
+KSEG_CLUSTER_SEEDS sets the number of moments at which copies are taken, of each release; by default one moment of the
+newest release is tried, and nothing else here.
 """
 
 import json
@@ -28,9 +29,9 @@ from kseg.segment.files import LAST_OFFSET
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
-SEEDS = int(os.environ.get("KSEG_CLUSTER_SEEDS", "2"))
+SEEDS = int(os.environ.get("KSEG_CLUSTER_SEEDS", "0"))
 TOPICS = ("plain", "txn")
-RELEASES = [KRAFT, "4.3.1"]
+RELEASES = [KRAFT, *["4.3.1"] * bool(SEEDS)]
 
 
 class Foretold(NamedTuple):
@@ -117,7 +118,7 @@ def held(logs: Path, topic: str) -> dict[int, Any]:
     return {row["offset"]: row["value"] for row in rows if row["type"] == "record" and "control" not in row}
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", range(SEEDS or 1))
 def test_foretold_then_seen(running: Trio, client: Client, tmp_path: Path, seed: int) -> None:
     """Copies of nodes that run, one after the other: what was served before and goes was foretold."""
     drawn = random.Random(seed)
@@ -158,6 +159,7 @@ def copied_live(source: Path, target: Path) -> None:
         shutil.copytree(source, target, ignore=shutil.ignore_patterns(".lock", "*.tmp", "*.deleted"))
 
 
+@pytest.mark.skipif(not SEEDS, reason="takes minutes: set KSEG_CLUSTER_SEEDS")
 @pytest.mark.parametrize("release", RELEASES)
 def test_depends_comes_both_ways(client: Client, tmp_path: Path, release: str) -> None:
     """One eligible node has an earlier copy of a partition: with it as the first leader the records go, with the other

@@ -253,6 +253,20 @@ class Trio:
             self.nodes[number].launch()
         self._client.ask("await", self.nodes[(numbers or (1,))[0]].address)
 
+    def create(self, topic: str) -> None:
+        """Creates a topic of one partition, once enough brokers are registered."""
+
+        def is_made() -> bool:
+            try:
+                self._client.ask("create", self.nodes[1].address, topic, 1, "retention.ms=-1")
+            except AssertionError as failure:
+                if "registered" not in str(failure):
+                    raise
+                return False
+            return True
+
+        wait_until(is_made)
+
     def stop(self, *numbers: int) -> None:
         """Stops nodes, by default all, at once. The last ones may wait for ever for a controller: they are killed."""
 

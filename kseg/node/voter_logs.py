@@ -66,7 +66,7 @@ class VoterLogs:
             if node.metadata is not None:
                 path = Place(node.metadata.path) / METADATA_PARTITION
                 with suppress(KsegError, OSError):
-                    found[number] = _with_snapshot(log_copy(number, path, self._cluster.extent_of(path)))
+                    found[number] = voter_log(number, path, self._cluster.extent_of(path))
         return found
 
     @cached_property
@@ -178,10 +178,11 @@ def _registration(fields: dict[str, Any]) -> tuple[int, int]:
     return fields["brokerId"], fields["brokerEpoch"]
 
 
-def _with_snapshot(log: LogCopy) -> LogCopy:
-    """Returns a log that begins at its newest snapshot if it ends below that."""
-    newest = snapshots_among(list_segments(log.path or ""))[-1:]
-    if not newest or (newest[0].base_offset or 0) <= log.end:
+def voter_log(node: int, path: str, extent: tuple[int, int] | None) -> LogCopy:
+    """Returns a node's metadata log: one that ends at its newest snapshot, or below, has the snapshot's end and epoch
+    (KafkaRaftLog.lastFetchedEpoch). Raises KsegError if it cannot be read."""
+    log, newest = log_copy(node, path, extent), snapshots_among(list_segments(path))[-1:]
+    end, epoch = (newest[0].base_offset or 0, newest[0].epoch or 0) if newest else (0, 0)
+    if not newest or end < log.end or (end == log.end and log.epochs):
         return log
-    end, epoch = newest[0].base_offset or 0, newest[0].epoch or 0
     return log._replace(start=end, end=end, epochs=(*log.epochs, EpochEntry(epoch, end - 1)))

@@ -17,9 +17,10 @@ from kseg.changes.journal import Known
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.schema import ZERO_UUID
-from kseg.node.cluster import LogCopy, log_copy
-from kseg.node.cluster_metadata import Raft, load_image, properties_of, quorum_of, read_raft, snapshots_among
+from kseg.node.cluster import LogCopy
+from kseg.node.cluster_metadata import Raft, load_image, properties_of, quorum_of, read_raft
 from kseg.node.log_directory import METADATA_PARTITION
+from kseg.node.voter_logs import voter_log
 from kseg.quantities import shell_line
 from kseg.recovery.metadata_log import (
     Listener,
@@ -60,9 +61,8 @@ class VoterCopy(NamedTuple):
             raise PathError(f"{path}: meta.properties has no node.id")
         files = list_segments(directory)
         raft, kept = read_raft(directory, files), load_image(files)
-        log = log_copy(own.number, directory, (0, raft.offset))
-        begun = max((file.epoch or 0 for file in snapshots_among(files)), default=0)
-        epoch = max([begun, *(entry.epoch for entry in log.epochs if entry.start_offset < kept.offset)])
+        log = voter_log(own.number, directory, (0, raft.offset))
+        epoch = max((entry.epoch for entry in log.epochs if entry.start_offset < kept.offset), default=0)
         voters = frozenset(quorum.voters)
         return cls(directory, own.number, own.directory_id, raft, log, epoch, kept.offset, kept.lacking, voters)
 

@@ -445,6 +445,14 @@ def test_the_most_advanced_voter_survives(voters: tuple[Path, Path], kseg: Kseg)
     assert "voters=1@" in kseg("quorum", "--survivor", one, two).err
 
 
+def test_a_snapshot_tells_the_epoch_of_an_empty_log(voters: tuple[Path, Path], kseg: Kseg) -> None:
+    """The voter that goes on alone has a snapshot of epoch 3 and nothing behind it: it is ahead of the other's log."""
+    one, two = voters
+    kseg("quorum", "--survivor", one).expect(0)
+    (cluster,) = kseg("verify", "--format", "json", one, two).objects[-1]["clusters"]
+    assert [(row["node"], row["epoch"]) for row in cluster["voters"]] == [(1, 3)]
+
+
 def test_what_the_new_quorum_does_not_know_is_named(voters: tuple[Path, Path], kseg: Kseg) -> None:
     """Node 1 has a later epoch, node 2 more records of the one before."""
     one, two = voters

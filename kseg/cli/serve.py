@@ -13,6 +13,7 @@ from kseg.cli import options as cli
 from kseg.options.declaration import JSON, OUTPUT, Option
 from kseg.output.notices import Color, Notices
 from kseg.quantities import plural, shown_bytes
+from kseg.serving.connections import shown_address
 from kseg.serving.service import Event, ServeOptions, Service
 from kseg.stores.archives.spool import Spool
 from kseg.stores.remote.keys import private_keys as read_private_keys
@@ -64,8 +65,7 @@ async def _until_signal(service: Service) -> None:
 def _show(event: Event, notices: Notices) -> None:
     kind = event["type"]
     if kind == "listening":
-        host = f"[{event['host']}]" if ":" in event["host"] else event["host"]
-        click.echo(f"listening on {host}:{event['port']}")
+        click.echo(f"listening on {shown_address(event['host'], event['port'])}")
         notices.warning(
             f"serving {plural(event['topics'], 'topic', 'topics')}, "
             f"{plural(event['partitions'], 'partition', 'partitions')}"

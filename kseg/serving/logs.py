@@ -68,7 +68,7 @@ Steps = Generator[None, None, T]
 OUT_OF_ORDER = "offset-out-of-order"
 NONE, OUT_OF_RANGE, STORAGE_ERROR, UNSUPPORTED_COMPRESSION = 0, 1, 56, 76
 """Kafka's error codes."""
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
 """Timestamps with a meaning of their own in requests for offsets."""
 
 
@@ -181,7 +181,7 @@ class ServedLog:
     """One partition. ``places``: the directories or files that hold its segments; of the same offsets, those of the
     first are served.
 
-    ``tell`` gets the losses and sentences about the partition. ``is_deep``: batches whose records cannot be read are
+    ``tell`` gets what is left out, and sentences about the partition. ``is_deep``: batches whose records cannot be read are
     left out, at which clients would stop. ``end``: the offset after the last batch found so far;
     ``is_complete``: whether all is scanned.
     """
@@ -201,7 +201,6 @@ class ServedLog:
         self.name, self._is_deep = name, is_deep
         self.log_start = self.end = 0
         self.is_complete = False
-        self.losses = 0
         self._bytes, self._log_starts, self._tell = segments, log_starts, tell
         self._lock = threading.RLock()
         self._files: list[SegmentFile] | None = None
@@ -318,7 +317,7 @@ class ServedLog:
         try:
             is_at_end = self._scan_part(file)
         except (KsegError, OSError) as error:
-            self._lose(LeftOut(file.path, self._position, "unreadable", text_of(error)))
+            self._tell(self, LeftOut(file.path, self._position, "unreadable", text_of(error)))
             is_at_end = True
         if is_at_end:
             self._next_file, self._position, self._batch_before = self._next_file + 1, 0, -1
@@ -332,7 +331,7 @@ class ServedLog:
                 reader.begin_at(start, self._batch_before)
             for item in reader.runs():
                 if isinstance(item, Damage):
-                    self._lose(LeftOut(file.path, item.position, item.code, item.message))
+                    self._tell(self, LeftOut(file.path, item.position, item.code, item.message))
                 else:
                     self._add(file, reader, item)
                     self._batch_before = item.position_before(item.count)
@@ -385,7 +384,9 @@ class ServedLog:
                 self.end = last + 1
                 continue
             if problem.code != OUT_OF_ORDER or len(self.places) == 1:  # a copy of it is in remote storage
-                self._lose(LeftOut(file.path, rows[i * BATCH_WIDTH + BATCH_POSITION], problem.code, problem.message))
+                self._tell(
+                    self, LeftOut(file.path, rows[i * BATCH_WIDTH + BATCH_POSITION], problem.code, problem.message)
+                )
             self._take(reader, run.part(begin, i), rows[begin * BATCH_WIDTH : i * BATCH_WIDTH])
             begin = i + 1
         self._take(reader, run.part(begin, run.count), rows[begin * BATCH_WIDTH :])
@@ -425,10 +426,6 @@ class ServedLog:
             (self._newest, newest), (self._zstd, has_zstd),
         ):  # fmt: skip
             column.append(value)
-
-    def _lose(self, loss: LeftOut) -> None:
-        self.losses += 1
-        self._tell(self, loss)
 
     # Lookups. The lock is held.
 

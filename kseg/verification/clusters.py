@@ -18,8 +18,8 @@ from kseg.segment.paths import some
 from kseg.stores.place import Place
 from kseg.verification.report import ClusterState, CopyState, Details, LostRange, PartitionState, Report, VoterState
 
-SAME, DEPENDS, LOST = "same", "depends", "lost"
-"""Outcomes of a start: each leader keeps the same, which records are lost depends on the leader, or each loses some."""
+DEPENDS, LOST = "depends", "lost"
+"""Outcomes of a start: which records are lost depends on the leader, or each leader loses some."""
 
 
 def judge_clusters(nodes: Nodes, report: Report) -> None:

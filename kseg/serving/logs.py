@@ -181,8 +181,8 @@ class ServedLog:
     """One partition. ``places``: the directories or files that hold its segments; of the same offsets, those of the
     first are served.
 
-    ``tell`` gets what is left out, and sentences about the partition. ``is_deep``: batches whose records cannot be read are
-    left out, at which clients would stop. ``end``: the offset after the last batch found so far;
+    ``tell`` gets what is left out, and sentences about the partition. ``is_deep``: batches whose records cannot be read
+    are left out, at which clients would stop. ``end``: the offset after the last batch found so far;
     ``is_complete``: whether all is scanned.
     """
 

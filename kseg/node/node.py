@@ -27,7 +27,7 @@ from kseg.node.log_directory import (
 )
 from kseg.node.paths import configuration_at, expanded, log_directories_in_archive
 from kseg.node.server_properties import DEFAULTS, ServerProperties
-from kseg.segment.files import METADATA_TOPIC, is_uuid, list_segments, parse_partition_name
+from kseg.segment.files import METADATA_TOPIC, directory_name, is_uuid, list_segments, parse_partition_name
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties, integer
 from kseg.stores.place import Place
@@ -69,7 +69,7 @@ class Partition:
     def __init__(self, path: str, node: "Node", directory: LogDirectory | None) -> None:
         self.path, self.node = path, node
         self.directory = directory if directory is not None and directory.is_marked else None
-        self.name = os.path.basename(os.path.abspath(path))
+        self.name = directory_name(path)
         self.place = parse_partition_name(self.name)
         """Topic and number."""
 

@@ -20,6 +20,7 @@ QUORUM_STATE = "quorum-state"
 PARTITION_FILES = ("leader-epoch-checkpoint", "partition.metadata", QUORUM_STATE)
 """Side files of a partition with a fixed name, written by brokers or KRaft nodes."""
 LOG_STARTS = "log-start-offset-checkpoint"
+_SUFFIXES = (*LOG_SUFFIXES, *SIDE_SUFFIXES, *PACKED_SUFFIXES)
 SIDE_NAMES = (
     *PARTITION_FILES, "meta.properties", "cleaner-offset-checkpoint", LOG_STARTS, "recovery-point-offset-checkpoint",
     "replication-offset-checkpoint",
@@ -113,6 +114,12 @@ def snapshot_name(offset: int, epoch: int) -> str:
     return f"{segment_stem(offset)}-{epoch:010}{CHECKPOINT}"
 
 
+def directory_name(path: str) -> str:
+    """Returns the name of the directory at a path, which may end with a slash or lead up."""
+    name = os.path.basename(path)
+    return os.path.basename(os.path.abspath(path)) if name in ("", os.curdir, os.pardir) else name
+
+
 @lru_cache(1 << 14)  # more than most brokers have partitions: all names are parsed again in each pass
 def parse_partition_name(name: str) -> tuple[str, int] | None:
     """Returns ("orders", 3) for "orders-3" and its -delete, -future and -stray forms; None for any other name."""
@@ -128,14 +135,14 @@ def own_name(directory: str) -> str:
 
     The name of any other directory is returned unchanged.
     """
-    name = os.path.basename(os.path.abspath(directory))
+    name = directory_name(directory)
     moved = re.fullmatch(_MOVED_PARTITION, name) if name.endswith(_MOVED_SUFFIXES) else None
     return moved["name"] if moved and re.fullmatch(_PARTITION, moved["name"]) else name
 
 
 def is_renamed_directory(path: str) -> bool:
     """Whether a broker has renamed a partition directory: to -delete, -future or -stray."""
-    return own_name(path) != os.path.basename(os.path.abspath(path))
+    return own_name(path) != directory_name(path)
 
 
 @lru_cache(1 << 14)
@@ -169,8 +176,7 @@ def _segment_file(path: str, name: str, place: "tuple[str | None, int | None]") 
     for suffix in LEFTOVER_SUFFIXES:
         if stem.endswith(suffix):
             stem, leftover = stem.removesuffix(suffix), suffix
-    suffixes = LOG_SUFFIXES + SIDE_SUFFIXES + PACKED_SUFFIXES
-    kind = stem if stem in SIDE_NAMES else next((suffix for suffix in suffixes if stem.endswith(suffix)), "")
+    kind = stem if stem in SIDE_NAMES else next((suffix for suffix in _SUFFIXES if stem.endswith(suffix)), "")
     if stem == STREAMS_CHECKPOINT:
         kind = "Kafka Streams .checkpoint"  # it has no other name, and is no snapshot
     rest = stem.lstrip("0123456789")
@@ -260,7 +266,7 @@ def segments_among(
     directory: str, names: Iterable[str], everything: bool = False, own_name: str | None = None
 ) -> list[SegmentFile]:
     """Like `list_segments`, for the given file names of a directory whose original name is ``own_name``."""
-    own_name = os.path.basename(os.path.abspath(directory)) if own_name is None else own_name
+    own_name = directory_name(directory) if own_name is None else own_name
     is_metadata = own_name.startswith(METADATA_TOPIC + "-")
     place = parse_partition_name(own_name) or (None, None)
     endings = (*LOG_SUFFIXES, *LEFTOVER_SUFFIXES) if everything else LOG_SUFFIXES

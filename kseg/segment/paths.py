@@ -350,16 +350,19 @@ def all_bytes(listing: Listing) -> int:
     while left:
         place, files, others, _ = left.pop()
         for entry in chain(files.values(), others.values()):
-            with suppress(KsegError, OSError):  # what has gone, or may not be read, has no size that is known
+            try:
                 if others and entry.name in others and leads_to_directory(entry, with_links=False):
                     left.append(listing_of(place / entry.name))
                     continue
                 status = entry.stat(follow_symlinks=False)
+            except (KsegError, OSError):
+                continue  # what has gone, or may not be read, has no size that is known
+            if status.st_nlink > 1 and status.st_ino:  # some places number no files
                 own = status.st_dev, status.st_ino
-                if own not in counted:
-                    total += status.st_size
-                if status.st_ino:  # some places number no files
-                    counted.add(own)
+                if own in counted:
+                    continue
+                counted.add(own)
+            total += status.st_size
     return total
 
 

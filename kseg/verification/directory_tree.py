@@ -20,7 +20,7 @@ from kseg.node.node import Node, Nodes
 from kseg.runtime.process_pool import Put, Work, in_processes, shared_numbers
 from kseg.segment import files as segment_files
 from kseg.segment import paths
-from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX, SegmentFile, parse_partition_name
+from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX, SegmentFile, directory_name, parse_partition_name
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.kinds import list_side_files, side_file
@@ -101,7 +101,7 @@ class DirectoryCheck:
 
         Raises PathError if the directory itself cannot be read.
         """
-        name = os.path.basename(os.path.abspath(path))
+        name = directory_name(path)
         files, others = segment_files.regular_and_other_names(path)
         # One that the user did not name is a log directory by its own files, or by the contents of partitions.
         partitions = [Place(path) / name for name in others if parse_partition_name(name) is not None]
@@ -175,7 +175,7 @@ class DirectoryCheck:
     def _moved(self, partitions: Iterable[str]) -> None:
         """Reports partitions that a broker has renamed, outside of a log directory that is checked as a whole."""
         for path in partitions:
-            if (place := parse_partition_name(os.path.basename(os.path.abspath(path)))) is not None:
+            if (place := parse_partition_name(directory_name(path))) is not None:
                 log_directories.judge_moved(path.rstrip(os.sep), place, self.report)
 
     def _partitions(self, tasks: list[Task]) -> Iterator[CheckedPartition]:
@@ -246,9 +246,7 @@ def judge_partition(
     listing = segment_files.listing_of(directory)
     files_in, others = listing.names
     names = frozenset(files_in)
-    own_name = os.path.basename(directory)
-    if own_name in ("", ".", ".."):
-        own_name = os.path.basename(os.path.abspath(directory))
+    own_name = directory_name(directory)
     listed = segment_files.segments_among(directory, [*files_in, *others] if others else names, own_name=own_name)
     files = [file for file in listed if file.kind != CHECKPOINT]
     topic, number = parse_partition_name(own_name) or (None, None)

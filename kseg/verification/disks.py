@@ -42,7 +42,7 @@ class _DiskCheck:
     def judge(self) -> None:
         self._directory_ids()
         for copies in self.copies.values():
-            if len({Place(path).parent for path in copies}) > 1:
+            if len(copies) > 1 and len({Place(path).parent for path in copies}) > 1:
                 self._twice(copies)
         self._elsewhere()
         self._cleaner_offsets()
@@ -133,7 +133,7 @@ class _DiskCheck:
     def _elsewhere(self) -> None:
         """Reports partitions that lie in another log directory than the one to which they are assigned."""
         moved: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        for (*_, is_future), copies in self.copies.items():
+        for (*_, is_future), copies in self.copies.items() if self.node.topics is not None else ():
             root, name = os.path.split(copies[0])
             assigned = self._assigned_path(copies[0])
             if not is_future and len(copies) == 1 and assigned and assigned != root:

@@ -24,6 +24,7 @@ MAX_BYTES = 256 << 20
 """A larger partition is not read once more for these checks."""
 SCHEMAS_TOPIC = "_schemas"
 CONNECTORS_TOPIC = "connect-configs"
+TOPICS = frozenset({OFFSETS_TOPIC, SCHEMAS_TOPIC, CONNECTORS_TOPIC})
 _CLASSIC, _OF_CONSUMER_GROUPS = 2, frozenset({3, 5, 6, 7, 8, 16})
 """Versions of the keys in __consumer_offsets."""
 _METADATA = 3
@@ -38,10 +39,9 @@ class InternalTopicRule(Rule):
     def finish(self) -> None:
         partition = self.partition
         checks = {OFFSETS_TOPIC: self._groups, SCHEMAS_TOPIC: self._schemas, CONNECTORS_TOPIC: self._connectors}
-        check = checks.get(partition.topic or "")
         is_small = sum(segment.size for segment in partition.segments) <= MAX_BYTES
-        if check is not None and partition.settings.level == DEEP and partition.directory is not None and is_small:
-            check(_entries(partition))
+        if partition.settings.level == DEEP and partition.directory is not None and is_small:
+            checks[partition.topic or ""](_entries(partition))
 
     def _groups(self, entries: Iterator[Entry]) -> None:
         """Reports groups with records of two protocols, between which no null value has ended the first."""

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from errno import EACCES
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -197,6 +197,7 @@ def judge_moved(path: str, place: tuple[str, int], report: Report) -> str:
     return ending
 
 
+@lru_cache(1 << 14)  # each check of a log directory parses all names
 def topic_partition(name: str) -> tuple[str, int] | None:
     """Parses a directory's name as a broker does; None if a broker does not start with it."""
     rest, dash, number = name.rpartition("-")

@@ -155,7 +155,7 @@ class RemoteMetadataRule(Rule):
 
     def finish(self) -> None:
         partition = self.partition
-        if partition.topic != segment_files.REMOTE_METADATA_TOPIC or partition.settings.level != DEEP:
+        if partition.settings.level != DEEP:
             return
         from kseg.decoders.framed import read_framed
         from kseg.decoders.schemas import REMOTE_LOG_METADATA
@@ -270,13 +270,10 @@ class MetadataLogRule(Rule):
     """That of the last batch."""
 
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
-        if self.partition.topic == segment_files.METADATA_TOPIC:
-            self._epoch = headers[-1].epoch
+        self._epoch = headers[-1].epoch
 
     def finish(self) -> None:
         partition = self.partition
-        if partition.topic != segment_files.METADATA_TOPIC:
-            return
         files = segment_files.segments_among(partition.name, partition.names)
         level = partition.settings.level
         snapshots = [file for file in files if is_snapshot(file) and judge_snapshot(file.path, self.report, level)]

@@ -2,7 +2,7 @@
 
 from kseg.formats.suffixes import CHECKPOINT, LOG_07
 from kseg.node.log_directory import state_by_name
-from kseg.segment.files import SegmentFile, segment_file
+from kseg.segment.files import METADATA_TOPIC, REMOTE_METADATA_TOPIC, SegmentFile, segment_file
 from kseg.segment.paths import refuse_empty_pack
 from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
@@ -23,8 +23,11 @@ def rules_of(partition: PartitionCheck) -> list[Rule]:
 
     rules: tuple[type[Rule], ...] = (
         BatchRule, IndexRule, ProducerRule, side_files.EpochRule, CleanerRule, side_files.CheckpointRule,
-        side_files.LeftoverRule, metadata.TopicIdRule, metadata.MetadataLogRule, metadata.RemoteMetadataRule,
-        side_files.PendingChangeRule, side_files.ForeignBatchRule, internal_topics.InternalTopicRule,
+        side_files.LeftoverRule, metadata.TopicIdRule,
+        *((metadata.MetadataLogRule,) if partition.topic == METADATA_TOPIC else ()),
+        *((metadata.RemoteMetadataRule,) if partition.topic == REMOTE_METADATA_TOPIC else ()),
+        side_files.PendingChangeRule, side_files.ForeignBatchRule,
+        *((internal_topics.InternalTopicRule,) if partition.topic in internal_topics.TOPICS else ()),
         surroundings.OwnerRule, *of_release,
     )  # fmt: skip
     return [rule(partition) for rule in rules]

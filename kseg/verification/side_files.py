@@ -283,7 +283,7 @@ class ForeignBatchRule(Rule):
 
     def _caused(self) -> int:
         codes = self.report.totals.codes
-        return sum(codes.get(code, 0) for code in _CAUSED) if codes else 0
+        return sum(codes[code] for code in codes.keys() & _CAUSED)
 
     def finish(self) -> None:
         partition = self.partition

@@ -505,18 +505,35 @@ class Repairs:
 
 
 def _joined(wanted: Iterable[_Wanted]) -> Iterator[RepairStep]:
-    """Yields the commands in order. Those that differ only in their partition are joined if there are many."""
+    """Yields the commands in order: a copy is repaired before others are filled from it. Those that differ only in
+    their partition are joined if there are many."""
+    wanted = list(wanted)
+    sources = {one.options.get("--from-replica") for one in wanted}
+
+    def order(one: _Wanted) -> tuple[bool, int, bool]:
+        is_no_source = one.target.path not in sources
+        return one.target.partition is None, _ORDER.get(one.verb, len(_ORDER)), is_no_source
+
     groups: dict[tuple[object, ...], list[_Wanted]] = defaultdict(list)
-    for one in sorted(wanted, key=lambda one: (one.target.partition is None, _ORDER.get(one.verb, len(_ORDER)))):
-        groups[one.target.partition is None, one.verb, *sorted(one.options.items())].append(one)
+    for one in sorted(wanted, key=order):
+        groups[*order(one), one.verb, *sorted(_shared(one).items())].append(one)
     for group in groups.values():
         size = 1 if len(group) <= MAX_STEPS else MAX_PATHS
         for start in range(0, len(group), size):
             first, *others = some = group[start : start + size]
-            argv = _argv(first.verb, first.options, first.target.path)
+            options = first.options if size == 1 else _shared(first)
+            argv = _argv(first.verb, options, first.target.path)
             codes = dict.fromkeys(code for one in some for code in one.codes)
             paths = dict.fromkeys([*first.others, *(path for one in others for path in (one.target.path, *one.others))])
             yield RepairStep([*argv, *map(named_path, paths)], list(codes))
+
+
+def _shared(wanted: _Wanted) -> Options:
+    """Returns the options of a command for several partitions: copies come from a log directory."""
+    source, name = wanted.options.get("--from-replica"), os.path.basename(wanted.target.path)
+    if source is None or os.path.basename(source) != name or not (root := Place(source).parent):
+        return wanted.options
+    return wanted.options | {"--from-replica": root}
 
 
 def _least_removing(target: RepairTarget, options: Options, is_decided: bool) -> tuple[Options, int]:

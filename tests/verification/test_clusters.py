@@ -34,7 +34,8 @@ def wide_nodes(kseg: Kseg, target: Path, count: int) -> list[Path]:
         ends = "".join(f"d {i} 350\n" for i in range(count))
         (node / "replication-offset-checkpoint").write_text(f"0\n{count}\n{ends}")
         (node / "meta.properties").write_text(
-            f"version=1\ncluster.id=AAAAAAAAQACAAAAAAAAAAQ\nnode.id={number}\ndirectory.id=AAAAAAAA{number}ACAAAAAAAAAAQ\n"
+            f"version=1\ncluster.id=AAAAAAAAQACAAAAAAAAAAQ\nnode.id={number}\n"
+            f"directory.id=AAAAAAAA{number}ACAAAAAAAAAAQ\n"
         )
     made = target / "made"
     given = [word for node in nodes for word in ("--topics-from", str(node))]

@@ -31,6 +31,7 @@ from kseg.verification.report import (
     Comparison,
     Finding,
     NodeStart,
+    RepairStep,
     Report,
 )
 
@@ -208,8 +209,7 @@ class TextFindings(FindingsPrinter):
             for code in report.totals.codes:
                 notices.detail(f"{code}: {' '.join(texts_of(code))}")
         show_totals(report, notices, self.least)
-        of_clusters = [argv for cluster in report.clusters for argv in cluster.commands]
-        steps = [step for step in report.steps if step.argv not in of_clusters]
+        steps = steps_of_no_cluster(report)
         for step in steps[:NEXT_STEPS]:
             notices.warning(f"next, for {_some(step.codes)}:", shell_line(step.argv))
         if len(steps) > NEXT_STEPS:
@@ -234,16 +234,13 @@ class TextFindings(FindingsPrinter):
 
     def _show_sequence(self, cluster: ClusterState) -> None:
         """Shows the commands that make one cluster of the copies of several nodes."""
-        nodes = f"nodes {_numbers(cluster.nodes)}"
         if cluster.commands:
             shown = f"\n{COPIED_INDENT}".join(map(shell_line, cluster.commands[:NEXT_STEPS]))
-            self.notices.warning(f"next, in this order, before a start of {nodes}:", shown)
+            self.notices.warning(f"next, {before_start(cluster)}:", shown)
         if (more := len(cluster.commands) - NEXT_STEPS) > 0:
             self.notices.warning(f"next: {plural(more, 'more command', 'more commands')}; --format json lists all")
         if cluster.last_resort is not None:
-            absent = _numbers(voter.node for voter in cluster.voters if voter.log_end is None)
-            text = f"{'then, ' if cluster.commands else ''}only if the voters {absent} are gone for good:"
-            self.notices.warning(text, shell_line(cluster.last_resort))
+            self.notices.warning(f"{only_if_gone(cluster)}:", shell_line(cluster.last_resort))
 
 
 def _abort_lines(finding: Finding) -> str:
@@ -313,6 +310,23 @@ def cluster_text(cluster: ClusterState) -> str:
             facts.append(f"{ends} before other copies, by at most {plural(copy.offsets_behind, 'offset', 'offsets')}")
         text += f"; node {copy.node}: {', '.join(facts)}" if facts else ""
     return text
+
+
+def steps_of_no_cluster(report: Report) -> list[RepairStep]:
+    """Returns the next steps that are not among the commands of a cluster."""
+    of_clusters = [argv for cluster in report.clusters for argv in cluster.commands]
+    return [step for step in report.steps if step.argv not in of_clusters]
+
+
+def before_start(cluster: ClusterState) -> str:
+    """Returns when the commands of a cluster are to be run."""
+    return f"in this order, before a start of nodes {_numbers(cluster.nodes)}"
+
+
+def only_if_gone(cluster: ClusterState) -> str:
+    """Returns when the last resort of a cluster is to be run."""
+    absent = _numbers(voter.node for voter in cluster.voters if voter.log_end is None)
+    return f"{'then, ' if cluster.commands else ''}only if the voters {absent} are gone for good"
 
 
 def _numbers(nodes: Iterable[int]) -> str:

@@ -5,9 +5,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from cli.command import Kseg, caller
+from kseg.output.json_schema import schema
 from segment.segments import TESTDATA
 
 CASES = TESTDATA / "damaged" / "findings"
@@ -50,6 +52,7 @@ class Judged:
         result = kseg("verify", "--format", "json", "--now", "1799000000000", *map(str, paths))
         self.status, rows = result.status, [json.loads(line) for line in result.out.splitlines()]
         self.summary = rows[-1]
+        jsonschema.Draft202012Validator(schema("verify")).validate(self.summary)
         self.findings = {row["code"]: row for row in rows[:-1] if row["severity"] != "info"}
         """The last finding of each code."""
 
@@ -265,3 +268,22 @@ def test_many_copies_are_filled_by_few_commands(kseg: Kseg, tmp_path: Path) -> N
     judged = Judged(kseg, one, two, three)
     assert judged.summary["clusters"][0]["commands"] == judged.summary["clusters"][0]["partitions"] == []
     assert [copy["fits"] for copy in judged.summary["clusters"][0]["copies"]] == [True, True, True]
+
+
+def test_two_topics_of_one_name_are_never_merged(kseg: Kseg, tmp_path: Path) -> None:
+    """Node 1 missed that z was deleted and made again: both ids are told, and no command fills one from the other."""
+    old, new = nodes_of("topic-recreated", tmp_path)
+    judged = Judged(kseg, old, new)
+    found, (cluster,) = judged.findings["topic-recreated"], judged.summary["clusters"]
+    ids = [next(node.glob("z-0/partition.metadata")).read_text().split()[-1] for node in (old, new)]
+    assert [found["details"]["topicId"], found["details"]["newestTopicId"]] == ids
+    assert all(topic_id in found["message"] for topic_id in ids)
+    assert (cluster["partitions"], cluster["commands"], judged.summary["next"]) == ([], [], [])
+    before = {path: path.read_bytes() for path in tmp_path.rglob("z-0/*") if path.is_file()}
+    assert len(before) > 2
+    for here, there in ((old, new), (new, old)):
+        for paths in ((there / "z-0", here / "z-0"), (there, here / "z-0"), (there, here)):
+            result = kseg("recover", "--from-replica", *map(str, paths))
+            assert result.status == 3, result.err
+            assert "belongs to topic id" in result.err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("z-0/*") if path.is_file()} == before

@@ -6,7 +6,6 @@ are elected, and eligible ones if none is in sync. Sources: LeaderEpochFileCache
 PartitionChangeBuilder of Kafka 4.4.0; KIP-101, KIP-279, KIP-966.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, cached_property
@@ -18,7 +17,7 @@ from kseg.formats.suffixes import LOG
 from kseg.node.cluster_metadata import TopicSettings
 from kseg.node.coordinators import log_extent, topic_id_at
 from kseg.node.metadata_image import PartitionImage
-from kseg.node.node import Node
+from kseg.node.node import Node, by_cluster, newest_metadata
 from kseg.releases.metadata import ELR_VERSION
 from kseg.segment.files import LAST_OFFSET, SegmentFile, list_segments
 from kseg.segment.items import RecordBatch
@@ -245,24 +244,9 @@ def log_copy(node: int, path: str, extent: tuple[int, int] | None) -> LogCopy:
     return LogCopy(node, path) if extent is None else LogCopy(node, path, *extent, _epochs_at(path, extent[1]))
 
 
-def newest_metadata(nodes: Iterable[Node]) -> TopicSettings | None:
-    """Returns the newest metadata that the nodes have; None if none has any."""
-    known = [node.topics for node in nodes if node.topics is not None]
-    return max(known, key=lambda topics: topics.reached, default=None)
-
-
 def clusters_of(nodes: Iterable[Node], extent_of: Extents | None = None) -> list[Cluster]:
-    """Returns the clusters of which several nodes are given. Several copies of one node are no cluster: only one of
-    them can start."""
-    by_id: dict[str, list[Node]] = defaultdict(list)
-    for node in nodes:
-        if node.cluster_id is not None and node.number is not None:
-            by_id[node.cluster_id].append(node)
-    return [
-        Cluster(found, extent_of)
-        for found in by_id.values()
-        if len(found) > 1 and max(Counter(node.number for node in found).values()) == 1
-    ]
+    """Returns the clusters of which several nodes are given."""
+    return [Cluster(found, extent_of) for found in by_cluster(nodes)]
 
 
 def _epochs_at(path: str, end: int) -> tuple[EpochEntry, ...]:

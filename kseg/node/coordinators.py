@@ -65,13 +65,13 @@ class TransactionState(NamedTuple):
 
 
 def transaction_states(log_directories: Iterable[str]) -> dict[int, TransactionState]:
-    """Returns the state in the last record of each producer id, by the log directories of a node; ids that are
-    not UTF-8 are decoded like file names.
+    """Returns the state in the last record of each producer id, by the log directories of a node, or of the nodes of a
+    cluster; ids that are not UTF-8 are decoded like file names.
 
     The id of an expired producer is known until the log cleaner removes its record.
     """
     try:
-        logs = [list_segments(path) for one in log_directories for _, path in partitions_in(one, TOPIC)]
+        logs = [list_segments(path) for path in _longest_copies(log_directories, TOPIC)]
     except (KsegError, OSError):
         return {}
     found: dict[int, tuple[str, bytes]] = {}
@@ -96,6 +96,23 @@ def partitions_in(log_directory: str, topic: str | None = None) -> Iterator[tupl
         place = parse_partition_name(name)
         if place is not None and name == f"{place[0]}-{place[1]}" and topic in (None, place[0]):
             yield place, path
+
+
+def _longest_copies(log_directories: Iterable[str], topic: str) -> list[str]:
+    """Returns the paths of the partitions of a topic; of several copies that of the one that ends last, which the
+    others fetch. Raises KsegError."""
+    found: dict[Partition, list[str]] = defaultdict(list)
+    for one in log_directories:
+        for place, path in partitions_in(one, topic):
+            found[place].append(path)
+    scratch = Scratch()
+
+    def end(path: str) -> int:
+        with suppress(KsegError, OSError):  # reported by the check of the partition
+            return (log_extent(path, scratch) or (0, 0))[1]
+        return -1
+
+    return [paths[0] if len(paths) == 1 else max(paths, key=end) for paths in found.values()]
 
 
 def _records_in(reader: SegmentReader) -> Iterator[tuple[int, tuple[str, bytes]]]:
@@ -161,12 +178,14 @@ class Prepared(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """``verdict`` is OPEN, HANGING or ENDING. ``state`` is None if no __transaction_state names the producer."""
+    """``verdict`` is OPEN, HANGING or ENDING, ``why`` the reason for HANGING. ``state`` is None if no
+    __transaction_state names the producer."""
 
     transaction: OpenTransaction
     state: TransactionState | None
     age_ms: int | None
     verdict: str
+    why: str
 
 
 def judge(
@@ -174,17 +193,22 @@ def judge(
     states: Mapping[int, TransactionState],
     partition: tuple[str | None, int | None],
     now_ms: int | None,
+    knows_all: bool = False,
 ) -> Judged:
     """Judges one open transaction of a partition, given by topic and number. ``now_ms``: a time at which the
-    coordinator was running, in ms since the epoch; None if unknown."""
+    coordinator was running, in ms since the epoch; None if unknown; ``knows_all``: see `Coordinators`."""
     state, age_ms = states.get(transaction.producer_id), transaction.age_ms(now_ms)
-    return Judged(transaction, state, age_ms, verdict_of(transaction.producer_epoch, state, partition, age_ms))
+    verdict = verdict_of(transaction.producer_epoch, state, partition, age_ms, knows_all)
+    return Judged(transaction, state, age_ms, verdict, why_hanging(state, age_ms, knows_all) * (verdict == HANGING))
 
 
 def verdict_of(
-    producer_epoch: int, state: TransactionState | None, partition: tuple[str | None, int | None], age_ms: int | None
-) -> str:
+    producer_epoch: int, state: TransactionState | None, partition: tuple[str | None, int | None], age_ms: int | None,
+    knows_all: bool = False,
+) -> str:  # fmt: skip
     """Returns OPEN, HANGING or ENDING; ``state``: the coordinator's record of the producer."""
+    if state is None and knows_all:
+        return HANGING
     if state is None or state.state is None:
         # The record may be on another broker. Then only the age counts: brokers allow no longer timeout by default.
         return HANGING if age_ms is not None and age_ms > TRANSACTION_LIMIT_MS else OPEN
@@ -201,8 +225,10 @@ def _is_overdue(state: TransactionState | None, age_ms: int | None) -> bool:
     return timeout_ms is not None and age_ms is not None and age_ms > timeout_ms + _ABORT_DELAY_MS
 
 
-def why_hanging(state: TransactionState | None, age_ms: int | None = None) -> str:
+def why_hanging(state: TransactionState | None, age_ms: int | None = None, knows_all: bool = False) -> str:
     """Returns the reason for the verdict HANGING."""
+    if state is None and knows_all:
+        return f"hanging: no copy of {TOPIC} in the cluster has its producer, so nothing ends it"
     if state is None or state.state is None:
         return "hanging by its age, unless a __transaction_state that is not here has its producer"
     if _is_overdue(state, age_ms):
@@ -418,12 +444,10 @@ GroupOffsets = dict[tuple[str, int], list[GroupOffset]]
 
 
 def group_offsets(log_directories: Iterable[str]) -> GroupOffsets | None:
-    """Returns the committed offsets in the log directories of a node, by topic and partition; None if there is no
-    readable __consumer_offsets, or
-    more than MAX_BYTES."""
+    """Returns the committed offsets in the log directories of a node, or of the nodes of a cluster, by topic and
+    partition; None if there is no readable __consumer_offsets, or more than MAX_BYTES."""
     try:
-        found_in = (path for one in log_directories for _, path in partitions_in(one, OFFSETS_TOPIC))
-        partitions = [list_segments(path) for path in found_in]
+        partitions = [list_segments(path) for path in _longest_copies(log_directories, OFFSETS_TOPIC)]
     except (KsegError, OSError):
         return None
     found: defaultdict[tuple[str, int], list[GroupOffset]] = defaultdict(list)
@@ -465,6 +489,39 @@ def waiting_groups(
         if each.offset <= stable and (topic_id is None or each.topic_id in (None, topic_id))
     ]
     return sorted(of_topic, key=lambda each: (-each.offset, each.group))
+
+
+class Coordinators:
+    """The coordinators of a node, or of the nodes of a cluster that are given, by their ``log_directories``.
+
+    ``state_partitions``: returns the number of partitions of __transaction_state if nobody else can have another copy;
+    else None.
+    """
+
+    def __init__(
+        self, log_directories: Iterable[str], state_partitions: Callable[[], int | None] = lambda: None
+    ) -> None:
+        self._log_directories, self._state_partitions = list(log_directories), state_partitions
+
+    @cached_property
+    def transaction_states(self) -> Mapping[int, TransactionState]:
+        """The last state of each producer id."""
+        return transaction_states(self._log_directories)
+
+    @cached_property
+    def group_offsets(self) -> GroupOffsets | None:
+        """The committed offsets; None if there is no readable __consumer_offsets."""
+        return group_offsets(self._log_directories)
+
+    @cached_property
+    def knows_all(self) -> bool:
+        """Whether a producer that ``transaction_states`` lacks is one that no coordinator knows."""
+        count = self._state_partitions()
+        with suppress(KsegError, OSError):
+            logs = [list_segments(path) for path in _longest_copies(self._log_directories, TOPIC)]
+            sizes = [Place(file.path).size() for files in logs for file in files if file.kind == LOG]
+            return len(logs) == count and sum(sizes) <= MAX_STATE_BYTES
+        return False
 
 
 # Lists the committed offsets of consumer groups, each with the lag of its group.

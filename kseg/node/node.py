@@ -7,7 +7,7 @@ LogCleanerManager of Kafka 4.4.0; KIP-858.
 
 import base64
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -34,7 +34,7 @@ from kseg.stores.place import Place
 
 if TYPE_CHECKING:
     from kseg.node.cluster_metadata import TopicSettings
-    from kseg.node.coordinators import GroupOffsets, TransactionState
+    from kseg.node.coordinators import Coordinators
     from kseg.node.metadata_image import PartitionImage
 
 POLICY, INTERVAL = "cleanup.policy", "index.interval.bytes"
@@ -253,18 +253,11 @@ class Node:
         return found
 
     @cached_property
-    def transaction_states(self) -> "Mapping[int, TransactionState]":
-        """The states in the __transaction_state partitions of all disks, by producer id."""
-        from kseg.node.coordinators import transaction_states  # few commands ask for them
+    def coordinators(self) -> "Coordinators":
+        """The coordinators by all disks of the node; `Nodes` replaces them by those of the nodes of a cluster."""
+        from kseg.node.coordinators import Coordinators  # few commands ask for them
 
-        return transaction_states([one.path for one in self.directories])
-
-    @cached_property
-    def group_offsets(self) -> "GroupOffsets | None":
-        """The committed offsets in the __consumer_offsets partitions of all disks; None if there are none."""
-        from kseg.node.coordinators import group_offsets
-
-        return group_offsets([one.path for one in self.directories])
+        return Coordinators(one.path for one in self.directories)
 
     @cached_property
     def remote_copies(self) -> "Mapping[tuple[str, int], int] | None":
@@ -462,7 +455,10 @@ class Nodes:
             is_original = any(os.path.realpath(path) in roots for path in self.server.log_dirs)
             named = list(_of_server(self.server, roots, is_original))
             return [*nodes, Node([*named, *roots.values()], self.server)]
-        return [*nodes, *map(Node, node_groups(list(roots.values())))]
+        nodes += map(Node, node_groups(list(roots.values())))
+        for members in by_cluster(nodes):
+            _share_coordinators(members)
+        return nodes
 
     @cached_property
     def _by_place(self) -> dict[str, Node]:
@@ -488,6 +484,45 @@ class Nodes:
             node = self.at(around)
             self._around[around] = node, node.directory_at(around)
         return Partition(path, *self._around[around])
+
+
+def by_cluster(nodes: Iterable[Node]) -> list[list[Node]]:
+    """Returns the nodes of each cluster of which several are given. Several copies of one node are no cluster: only one
+    of them can start."""
+    by_id: dict[str, list[Node]] = defaultdict(list)
+    for node in nodes:
+        if node.cluster_id is not None and node.number is not None:
+            by_id[node.cluster_id].append(node)
+    return [
+        found
+        for found in by_id.values()
+        if len(found) > 1 and max(Counter(node.number for node in found).values()) == 1
+    ]
+
+
+def newest_metadata(nodes: Iterable[Node]) -> "TopicSettings | None":
+    """Returns the newest metadata that the nodes have; None if none has any."""
+    known = [node.topics for node in nodes if node.topics is not None]
+    return max(known, key=lambda topics: topics.reached, default=None)
+
+
+def _share_coordinators(nodes: list[Node]) -> None:
+    """Lets the nodes of a cluster have the coordinators of all of them."""
+    from kseg.node.coordinators import TOPIC, Coordinators  # few commands are given several nodes
+
+    def state_partitions() -> int | None:
+        metadata = newest_metadata(nodes)
+        if metadata is None or not metadata.knows_partitions:
+            return None
+        is_whole = metadata.image.brokers.keys() <= {node.number for node in nodes}
+        # A copy of a running node may be older than the transactions in that of another.
+        was_clean = all(one.was_clean for node in nodes for one in node.directories)
+        wanted = metadata.ids.get(TOPIC)
+        return sum(topic_id == wanted for topic_id, _ in metadata.partitions) if is_whole and was_clean else None
+
+    shared = Coordinators([one.path for node in nodes for one in node.directories], state_partitions)
+    for node in nodes:
+        node.coordinators = shared
 
 
 def is_of_one_node(log_directory: str, paths: Iterable[str]) -> bool:

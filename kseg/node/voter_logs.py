@@ -84,6 +84,15 @@ class VoterLogs:
             return sorted(quorum_of(self.longest.path, self._cluster.nodes[self.longest.node].server).voters)
         return []
 
+    def newest_time(self, number: int) -> int | None:
+        """Returns the time of the last record in a node's metadata log, in ms by the clock of the active controller,
+        which appends one every 500 ms (metadata.max.idle.interval.ms); None if there is none."""
+        log, times = self.logs.get(number), [-1]
+        if log is not None and log.path is not None:
+            with suppress(KsegError, OSError):
+                times += [batch.max_timestamp for batch in batches_between(log.path, log.end - 1, LAST_OFFSET)]
+        return None if max(times) < 0 else max(times)
+
     @property
     def not_given(self) -> list[int]:
         """The voters whose logs are not given."""

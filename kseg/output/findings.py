@@ -21,7 +21,7 @@ from kseg.output.notices import COPIED_INDENT, Notices, on_one_line, terminal_wi
 from kseg.output.progress import Progress
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, drawn, line_width
-from kseg.quantities import named_path, plural, quoted, shell_line, shown_bytes
+from kseg.quantities import named_path, plural, quoted, shell_line, show_span, shown_bytes
 from kseg.segment.paths import some, walk_path
 from kseg.stores.place import Place
 from kseg.verification.report import (
@@ -31,6 +31,7 @@ from kseg.verification.report import (
     Comparison,
     Finding,
     NodeStart,
+    RepairStep,
     Report,
 )
 
@@ -208,11 +209,14 @@ class TextFindings(FindingsPrinter):
             for code in report.totals.codes:
                 notices.detail(f"{code}: {' '.join(texts_of(code))}")
         show_totals(report, notices, self.least)
-        for step in report.steps[:NEXT_STEPS]:
+        steps = steps_of_no_cluster(report)
+        for step in steps[:NEXT_STEPS]:
             notices.warning(f"next, for {_some(step.codes)}:", shell_line(step.argv))
-        if len(report.steps) > NEXT_STEPS:
-            more = plural(len(report.steps) - NEXT_STEPS, "more repair", "more repairs")
+        if len(steps) > NEXT_STEPS:
+            more = plural(len(steps) - NEXT_STEPS, "more repair", "more repairs")
             notices.warning(f"next: {more}; --format json lists all")
+        for cluster in report.clusters:
+            self._show_sequence(cluster)
         if report.needs:
             notices.warning("needed from outside:")
         # The preconditions of repairs, with codes and places; below a decision the command that carries it out.
@@ -227,6 +231,16 @@ class TextFindings(FindingsPrinter):
             if len(of_name) > NEXT_STEPS:
                 more = plural(len(of_name) - NEXT_STEPS, "more place", "more places")
                 notices.warning(f"{NEEDED[name]}: {more}")
+
+    def _show_sequence(self, cluster: ClusterState) -> None:
+        """Shows the commands that make one cluster of the copies of several nodes."""
+        if cluster.commands:
+            shown = f"\n{COPIED_INDENT}".join(map(shell_line, cluster.commands[:NEXT_STEPS]))
+            self.notices.warning(f"next, {before_start(cluster)}:", shown)
+        if (more := len(cluster.commands) - NEXT_STEPS) > 0:
+            self.notices.warning(f"next: {plural(more, 'more command', 'more commands')}; --format json lists all")
+        if cluster.last_resort is not None:
+            self.notices.warning(f"{only_if_gone(cluster)}:", shell_line(cluster.last_resort))
 
 
 def _abort_lines(finding: Finding) -> str:
@@ -273,6 +287,51 @@ def show_totals(report: Report, notices: Notices, least: str = INFO) -> None:
         notices.write(_panel(report, hint, notices.is_colored, width).rstrip("\n"))
     for start in report.starts:
         notices.warning(on_one_line(start_text(start)))
+    for cluster in report.clusters:
+        notices.warning(on_one_line(cluster_text(cluster)))
+
+
+def cluster_text(cluster: ClusterState) -> str:
+    """Returns which copies of a cluster's nodes fit together, and by how much they are apart."""
+    fitting = [copy.node for copy in cluster.copies if copy.fits]
+    text = f"cluster {cluster.cluster_id}: the copies of nodes {_numbers(fitting)} fit together"
+    if len(fitting) < 2:
+        text = f"cluster {cluster.cluster_id}: no two copies fit together"
+    newest = max((copy.newest_time for copy in cluster.copies if copy.newest_time is not None), default=None)
+    for copy in cluster.copies:
+        facts = [f"does not fit ({', '.join(copy.findings)})"] if copy.findings else []
+        if not copy.was_clean:
+            facts.append("copied while it ran, or after a crash")
+        if newest is not None and copy.newest_time is not None and copy.newest_time < newest:
+            at = f"its metadata end {show_span(newest - copy.newest_time)} before the newest, at offset "
+            facts.append(f"{at}{copy.metadata_end}")
+        if copy.partitions_behind:
+            ends = plural(copy.partitions_behind, "partition ends", "partitions end")
+            facts.append(f"{ends} before other copies, by at most {plural(copy.offsets_behind, 'offset', 'offsets')}")
+        text += f"; node {copy.node}: {', '.join(facts)}" if facts else ""
+    return text
+
+
+def steps_of_no_cluster(report: Report) -> list[RepairStep]:
+    """Returns the next steps that are not among the commands of a cluster."""
+    of_clusters = [argv for cluster in report.clusters for argv in cluster.commands]
+    return [step for step in report.steps if step.argv not in of_clusters]
+
+
+def before_start(cluster: ClusterState) -> str:
+    """Returns when the commands of a cluster are to be run."""
+    return f"in this order, before a start of nodes {_numbers(cluster.nodes)}"
+
+
+def only_if_gone(cluster: ClusterState) -> str:
+    """Returns when the last resort of a cluster is to be run."""
+    absent = _numbers(voter.node for voter in cluster.voters if voter.log_end is None)
+    return f"{'then, ' if cluster.commands else ''}only if the voters {absent} are gone for good"
+
+
+def _numbers(nodes: Iterable[int]) -> str:
+    *most, last = map(str, nodes)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def start_text(start: NodeStart) -> str:
@@ -455,7 +514,8 @@ def node_row(start: NodeStart) -> dict[str, Any]:
 
 
 def cluster_row(cluster: ClusterState) -> dict[str, Any]:
-    """Returns the nodes of a cluster, with the partitions of which a start may lose records, as a JSON object."""
+    """Returns the nodes of a cluster, with the partitions of which a start may lose records and the commands that keep
+    them, as a JSON object."""
     return {
         **fields_of(cluster, "cluster_id", "nodes"),
         "voters": [fields_of(voter, *voter._fields) for voter in cluster.voters],
@@ -473,6 +533,11 @@ def cluster_row(cluster: ClusterState) -> dict[str, Any]:
             }
             for one in cluster.partitions
         ],
+        "copies": [
+            fields_of(copy, *copy._fields) | {"logDirectories": [name_value(path) for path in copy.log_directories]}
+            for copy in cluster.copies
+        ],
+        **fields_of(cluster, "commands", "last_resort"),
     }
 
 

@@ -72,7 +72,10 @@ cleaner = state: text, cleanBytes: int?, dirtyBytes: int?, dirtyRatio: number?, 
 node = logDirectories: []bytes, starts: flag?, because: []text, recovers: []bytes, setsAside: []bytes?,
     deletes: []bytes, deletedFiles: int, creates: []assignedPartition?, lacks: []assignedPartition,
     releases: []text?
-cluster = clusterId: text, nodes: []int, voters: []voterLog, partitions: []clusterPartition
+cluster = clusterId: text, nodes: []int, voters: []voterLog, partitions: []clusterPartition, copies: []nodeCopy,
+    commands: [][]text, lastResort: []text?
+nodeCopy = node: int, logDirectories: []bytes, wasClean: flag, metadataEnd: int?, newestTime: int?,
+    partitionsBehind: int, offsetsBehind: int, fits: flag, findings: []text
 voterLog = node: int, logEnd: int?, epoch: int?
 clusterPartition = topic: bytes, partition: int, copies: []partitionCopy, outcome: outcome, ranges: []lostRange
 partitionCopy = node: int, directory: bytes?, logStart: int, logEnd: int, epoch: int?, inSync: flag

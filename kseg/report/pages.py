@@ -27,7 +27,19 @@ from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import INDEX, LOG, TRANSACTION_INDEX
 from kseg.kernel.layout import headers
 from kseg.node.node import Nodes
-from kseg.output.findings import NEEDED, FindingsPrinter, comparison_row, finding_row, show_totals, start_text
+from kseg.output.findings import (
+    NEEDED,
+    FindingsPrinter,
+    before_start,
+    cluster_row,
+    cluster_text,
+    comparison_row,
+    finding_row,
+    only_if_gone,
+    show_totals,
+    start_text,
+    steps_of_no_cluster,
+)
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.progress import Progress
 from kseg.output.sink import MemorySink, Sink
@@ -431,12 +443,21 @@ class FindingsPage(FindingsPrinter):
             "findings": self._findings,
             "findingsLeftOut": self._left_out,
             "comparisons": self._comparisons,
+            "nodeCopies": [copy for one in report.clusters for copy in cluster_row(one)["copies"]],
+            "losses": [
+                {"partition": name_value(f"{one.topic}-{one.partition}"), "outcome": one.outcome}
+                | fields_of(lost, *lost._fields)
+                for cluster in report.clusters
+                for one in cluster.partitions
+                for lost in one.ranges
+            ],
             "codes": {code: texts_of(code)._asdict() for code in shown},
             "omitted": [[name_value(file), code, count] for file, code, count in self.unshown(report)],
         }
         verdict, tone = _verdict(report, self._counts)
         notes = [f"Level of the check: {self._level}."]
         notes += [f"Start: {on_one_line(start_text(start))}." for start in report.starts]
+        notes += [f"{on_one_line(cluster_text(cluster))}." for cluster in report.clusters]
         notes += [f"Not checked: {on_one_line(failure)}" for failure in report.failures]
         totals = report.totals
         cards = [
@@ -529,14 +550,17 @@ def _verdict(report: Report, counts: list[Counter[str]]) -> tuple[str, str]:
 
 
 def _next_steps(report: Report) -> list[NextStep]:
-    steps = [NextStep(shell_line(step.argv), f"for {', '.join(step.codes)}") for step in report.steps[:MAX_STEPS]]
-    if len(report.steps) > MAX_STEPS:
-        steps.append(NextStep("", f"{len(report.steps) - MAX_STEPS} more commands, in the table of findings"))
+    steps = [NextStep(shell_line(step.argv), f"for {', '.join(step.codes)}") for step in steps_of_no_cluster(report)]
+    for cluster in report.clusters:
+        steps += [NextStep(shell_line(argv), before_start(cluster)) for argv in cluster.commands]
+        steps += [NextStep(shell_line(cluster.last_resort), only_if_gone(cluster))] if cluster.last_resort else []
+    if (more := len(steps) - MAX_STEPS) > 0:
+        steps[MAX_STEPS:] = [NextStep("", f"{more} more commands, in the table of findings")]
     places_of: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for need in report.needs:
         places_of[need.needs, *need.codes].append(on_one_line(need.path))
     for (name, *codes), places in places_of.items():
-        more = f" and {len(places) - MAX_PLACES} more" if len(places) > MAX_PLACES else ""
+        others = f" and {len(places) - MAX_PLACES} more" if len(places) > MAX_PLACES else ""
         reason = f"{NEEDED.get(name, 'a decision')} is needed for {', '.join(codes)} in "
-        steps.append(NextStep("", reason + ", ".join(places[:MAX_PLACES]) + more))
+        steps.append(NextStep("", reason + ", ".join(places[:MAX_PLACES]) + others))
     return steps

@@ -3,6 +3,7 @@
 A cluster that loses nothing has no finding. Sources: see `kseg.node.cluster`.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from kseg.findings.table import WARNING
@@ -16,7 +17,17 @@ from kseg.node.voter_logs import VoterLogs
 from kseg.quantities import named_path, plural
 from kseg.segment.paths import some
 from kseg.stores.place import Place
-from kseg.verification.report import ClusterState, CopyState, Details, LostRange, PartitionState, Report, VoterState
+from kseg.verification.report import (
+    ClusterState,
+    CopyState,
+    Details,
+    LostRange,
+    NodeCopy,
+    PartitionState,
+    RepairStep,
+    Report,
+    VoterState,
+)
 
 DEPENDS, LOST = "depends", "lost"
 """Outcomes of a start: which records are lost depends on the leader, or each leader loses some."""
@@ -46,19 +57,43 @@ class _ClusterCheck:
 
     def __init__(self, cluster: Cluster, report: Report) -> None:
         self.cluster, self.report = cluster, report
+        self._unfit: defaultdict[int, dict[str, None]] = defaultdict(dict)
+        """The codes of the findings that a node's copy has, by node."""
+        self._behind: defaultdict[int, list[int]] = defaultdict(list)
+        """By how many offsets each of its partitions ends before another copy, by node."""
+        self._copying: list[list[str]] = []
 
     def judge(self) -> None:
         states = []
         for partition in self.cluster.partitions():
+            end = max(copy.end for copy in partition.copies)
+            for copy in partition.copies:
+                self._behind[copy.node] += [end - copy.end] if copy.end < end else []
             if (state := self._partition(partition)) is not None:
                 states.append(state)
         for other in self.cluster.other_topics:
             text = f"it is of topic id {other.topic_id}; by the newest metadata of the cluster, the topic of today is "
             text += f"{other.wanted}: node {other.node} missed that it was deleted and created again"
             details = {"node": other.node, "topicId": other.topic_id, "newestTopicId": other.wanted}
+            self._unfit[other.node]["topic-recreated"] = None
             self.report.add("topic-recreated", other.path, text, details=details)
-        voters = self._quorum(VoterLogs(self.cluster))
-        self.report.clusters.append(ClusterState(self.cluster.cluster_id, list(self.cluster.nodes), voters, states))
+        logs = VoterLogs(self.cluster)
+        voters = self._quorum(logs)
+        copies = [self._copy(number, logs) for number in self.cluster.nodes]
+        nodes = list(self.cluster.nodes)
+        self.report.clusters.append(
+            ClusterState(self.cluster.cluster_id, nodes, voters, states, copies, self._copying, _last_resort(logs))
+        )
+
+    def _copy(self, number: int, logs: VoterLogs) -> NodeCopy:
+        """Returns how the copy of a node, after all checks, fits to the others."""
+        directories, behind, codes = self.cluster.nodes[number].directories, self._behind[number], self._unfit[number]
+        log = logs.logs.get(number)
+        return NodeCopy(
+            number, [one.path for one in directories], all(one.was_clean for one in directories),
+            None if log is None else log.end, logs.newest_time(number), len(behind), max(behind, default=0),
+            not codes, list(codes),
+        )  # fmt: skip
 
     def _quorum(self, logs: VoterLogs) -> list[VoterState]:
         """Reports committed metadata that a majority of the voters can elect a leader without."""
@@ -77,6 +112,7 @@ class _ClusterCheck:
                     "other": source.path if source is not None and source.path else "",
                 }  # fmt: skip
                 severity = None if is_certain else WARNING
+                self._unfit[log.node]["voter-behind"] = None
                 self.report.add("voter-behind", log.path or "", text, None, None, log.end, severity, details)
         return [
             VoterState(number, found.end, found.epoch)
@@ -94,7 +130,7 @@ class _ClusterCheck:
         parted = [loss for found in losses.values() for loss in found if loss.is_parted]
         for copy in partition.leaders:
             if behind := [loss for loss in losses.get(copy.node, ()) if not loss.is_parted]:
-                self._behind(partition, copy, behind, safe)
+                self._lagging(partition, copy, behind, safe)
         for copy in partition.leaders:
             for loss in losses.get(copy.node, ()):
                 if loss.is_parted and loss in parted:
@@ -131,7 +167,7 @@ class _ClusterCheck:
         epochs = unclean_elections(metadata, (partition.topic_id, partition.number))
         return any(epoch > (-1 if copy.epoch is None else copy.epoch) for epoch in epochs)
 
-    def _behind(
+    def _lagging(
         self, partition: ClusterPartition, leader: LogCopy, losses: list[LosableRange], safe: list[int]
     ) -> None:
         """Reports a copy that may lead and lacks the end of others."""
@@ -157,8 +193,11 @@ class _ClusterCheck:
         if leader.path is None:
             path = self._missing_path(partition, leader)
             details["otherRepair"] = ["cp", "-a", named_path(source), named_path(path)]
+            self._unfit[leader.node]["leader-copy-missing"] = None
+            self._copying.append(details["otherRepair"])
             self.report.add("leader-copy-missing", path, text, None, None, most.first, severity, details)
             return
+        self._unfit[leader.node]["leader-copy-behind"] = None
         self.report.add("leader-copy-behind", leader.path, text, None, None, most.first, severity, details)
 
     def _parted(self, partition: ClusterPartition, leader: LogCopy, loss: LosableRange, safe: list[int]) -> None:
@@ -185,6 +224,7 @@ class _ClusterCheck:
             named_path(other.path or ""),
         ]
         details = self._details(partition, leader, loss, count) | {"other": leader.path or "", "otherRepair": saved}
+        self._unfit[other.node]["copies-parted"] = None
         self.report.add("copies-parted", other.path or "", text, offset=loss.first, details=details)
 
     @staticmethod
@@ -221,6 +261,25 @@ class _ClusterCheck:
         assigned = image.directories[image.replicas.index(leader.node)]
         directory = node.directory_ids.get(assigned, node.directories[0])
         return Place(directory.path) / partition.name
+
+
+def _last_resort(logs: VoterLogs) -> list[str] | None:
+    """Returns the command that makes the most advanced copy the only voter, if fewer than a majority is given."""
+    given = [log.path for number in logs.voters if (log := logs.logs.get(number)) is not None and log.path is not None]
+    if not given or len(given) >= logs.majority:
+        return None
+    return ["kseg", "quorum", "--survivor", *(named_path(Place(path).parent or ".") for path in given)]
+
+
+def with_commands(cluster: ClusterState, steps: Iterable[RepairStep]) -> ClusterState:
+    """Returns a cluster with the repairs of its nodes before what it copies."""
+    roots = [path for copy in cluster.copies for path in copy.log_directories]
+    own = [
+        step.argv
+        for step in steps
+        if any(word == root or word.startswith(root.rstrip("/") + "/") for word in step.argv for root in roots)
+    ]
+    return cluster._replace(commands=[*own, *cluster.commands])
 
 
 def _count(loss: LosableRange) -> int | None:

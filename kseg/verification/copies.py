@@ -14,16 +14,17 @@ from typing import Any, NamedTuple
 from kseg.changes.driver.command import ChangeOptions, Recording, run
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError
+from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import DELETED, LOG, LOG_07
-from kseg.node.cluster import newest_metadata
 from kseg.node.cluster_metadata import Quorum, TopicSettings, quorum_of
-from kseg.node.coordinators import topic_id_at
-from kseg.node.node import Node, Nodes
+from kseg.node.coordinators import log_extent, topic_id_at
+from kseg.node.node import Node, Nodes, newest_metadata
 from kseg.options.declaration import filled
 from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import Checks, RecoveryPlanner
 from kseg.recovery.restoring import RestoreOptions, RestorePlanner
-from kseg.segment.files import LAST_OFFSET, METADATA_TOPIC, holds_segments, parse_partition_name
+from kseg.segment.files import LAST_OFFSET, METADATA_TOPIC, holds_segments, list_segments, parse_partition_name
+from kseg.segment.isolation import OpenTransactions
 from kseg.segment.survey import FULL
 from kseg.stores.place import Place
 from kseg.verification.partition import CheckSettings
@@ -106,6 +107,7 @@ class PartitionCopies:
         self._place = parse_partition_name(os.path.basename(os.path.abspath(path)))
         self._outcomes: dict[tuple[tuple[str, str | None], ...], DryRun] = {}
         self._compared: dict[str, tuple[int, bool]] = {}
+        self._transactions: dict[str, OpenTransactions] = {}
 
     def outcome(self, options: Options) -> DryRun:
         """Returns what `kseg recover`, or `restore`, with these options would do; nothing if it is refused."""
@@ -181,6 +183,34 @@ class PartitionCopies:
         if not any(last >= end for last in filled.taken):
             return None
         return sum(last - max(first, end) + 1 for first, last in filled.missing if last >= end)
+
+    def ended_in(self, producer_id: int, first_offset: int) -> str | None:
+        """Returns the path of a longer copy that has the marker of a transaction which is open here; None if none
+        has."""
+        for path in self._longer:
+            with suppress(KsegError, OSError):  # reported by the check of the copy
+                marker = self._transactions_in(path).markers.get(producer_id)
+                if marker is not None and marker.offset > first_offset:
+                    return path
+        return None
+
+    @cached_property
+    def _longer(self) -> list[str]:
+        """The paths of the copies that end later."""
+        scratch, found = Scratch(), list[str]()
+        with suppress(KsegError, OSError):  # reported by the check of this partition
+            end = (log_extent(self.path, scratch) or (0, 0))[1]
+            for copy in self._others:
+                with suppress(KsegError, OSError):
+                    if (log_extent(copy.path, scratch) or (0, 0))[1] > end:
+                        found.append(copy.path)
+        return found
+
+    def _transactions_in(self, path: str) -> OpenTransactions:
+        if path not in self._transactions:
+            files = [file for file in list_segments(path) if file.kind == LOG and not file.leftover]
+            self._transactions[path] = OpenTransactions.of_segments(files, Scratch())
+        return self._transactions[path]
 
     def _has_all(self, copy: Copy) -> bool:
         """Whether a copy has the damaged range and all behind it, with the same leader epochs, and undamaged."""

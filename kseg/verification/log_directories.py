@@ -36,7 +36,7 @@ from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, OFFSET_CHECKPOINTS
 from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaProperties, integer, missing_in_kraft
 from kseg.stores.no_follow import resolved
 from kseg.stores.place import Place
-from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_features, judge_snapshot
+from kseg.verification.metadata import is_newest, judge_features, judge_snapshot
 from kseg.verification.partition import CheckSettings, LogSpan, add_unread
 from kseg.verification.report import NO_DETAILS, AssignedPartition, Details, Finding, NodeStart, Report, effect_of
 from kseg.verification.surroundings import judge_surroundings, unknown_text
@@ -384,15 +384,6 @@ class NodeCheck:
         if topics is None or topics.image.metadata_version is None:
             return None
         return releases_that_accept(topics.image.metadata_version, topics.image.features)
-
-    def judge_commits(self, report: Report) -> None:
-        """Compares committed offsets with the logs, which no broker may extend meanwhile."""
-        extents = {
-            place: LogExtent(Place(one.directory.path) / name, one.topic_ids[name], extent.start, extent.end)
-            for one in self.found for name, extent in one.extents.items()
-            if (place := topic_partition(name)) is not None
-        }  # fmt: skip
-        judge_commits(self.node.group_offsets or {}, extents, report)
 
     @cached_property
     def at_start(self) -> "TopicSettings | None":

@@ -130,18 +130,29 @@ class LogExtent(NamedTuple):
     end: int
 
 
-def judge_commits(offsets: "GroupOffsets", extents: Mapping[tuple[str, int], LogExtent], report: Report) -> None:
-    """Reports groups whose committed offset is outside of the log."""
+def judge_commits(
+    offsets: "GroupOffsets", copies: Mapping[tuple[str, int], list[LogExtent]], ids: Mapping[str, str], report: Report
+) -> None:
+    """Reports groups whose committed offset is outside of the log, by all its copies; ``ids``: the topics' ids by the
+    newest metadata, whose copies alone count."""
     for place, of_place in sorted(offsets.items()):
-        extent = extents.get(place)
-        if extent is None:
+        extents = copies.get(place, [])
+        extents = [one for one in extents if one.topic_id in (None, ids.get(place[0]))] or extents
+        if not extents:
             continue
+        extent = max(extents, key=lambda one: one.end)
+        extent = extent._replace(start=min(one.start for one in extents))
+        ends, starts = f"the log ends at {extent.end}", f"the log starts at {extent.start}"
+        if (count := len(extents)) > 1:
+            ends, starts = (
+                f"no copy of {count} ends after {extent.end}",
+                f"no copy of {count} starts before {extent.start}",
+            )
         found = [one for one in of_place if extent.topic_id is None or one.topic_id in (None, extent.topic_id)]
         for code, groups, text in (
-            ("commit-beyond-end", [one for one in found if one.offset > extent.end], f"the log ends at {extent.end}"),
-            ("commit-below-start", [one for one in found if one.offset < extent.start],
-             f"the log starts at {extent.start}"),
-        ):  # fmt: skip
+            ("commit-beyond-end", [one for one in found if one.offset > extent.end], ends),
+            ("commit-below-start", [one for one in found if one.offset < extent.start], starts),
+        ):
             if not groups:
                 continue
             groups.sort(key=lambda one: (-one.offset, one.group))

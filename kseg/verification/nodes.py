@@ -8,7 +8,7 @@ from kseg.errors import KsegError
 from kseg.formats.rows import Scratch
 from kseg.node.coordinators import log_extent, topic_id_at
 from kseg.node.log_directory import METADATA_PARTITION, LogDirectory, is_moved
-from kseg.node.node import Node, Nodes
+from kseg.node.node import Node, Nodes, newest_metadata
 from kseg.releases.metadata import MetadataRules
 from kseg.releases.release import NEWEST
 from kseg.segment.survey import DEEP, QUICK
@@ -22,6 +22,7 @@ from kseg.verification.log_directories import (
     start_of,
     topic_partition,
 )
+from kseg.verification.metadata import LogExtent, judge_commits
 from kseg.verification.partition import CheckSettings, LogSpan
 from kseg.verification.report import NO_DETAILS, Report
 
@@ -36,6 +37,7 @@ def judge_nodes(nodes: Nodes, settings: CheckSettings, report: Report) -> None:
         for node in nodes.given:
             if node.server is not None and path in node.server.directories:
                 of_node.setdefault(node, [])
+    checks = list[NodeCheck]()
     for node, found in of_node.items():
         unchecked = _add_others(node, found, nodes, settings.level, report)
         check = NodeCheck(node, found, report.absent, unchecked)
@@ -48,13 +50,32 @@ def judge_nodes(nodes: Nodes, settings: CheckSettings, report: Report) -> None:
             check.judge_bootstrap(MetadataRules(settings.era.release), report)
         judge_disks(check, report)
         if not settings.is_live:
-            if settings.level == DEEP:
-                check.judge_commits(report)
             report.starts.append(start_of(check, settings, report))
+            checks.append(check)
+    if settings.level == DEEP:
+        _judge_commits(checks, report)
     if len(of_node) > 1 and not settings.is_live:
         from kseg.verification.clusters import judge_clusters  # few checks have several nodes
 
         judge_clusters(nodes, report)
+
+
+def _judge_commits(checks: list[NodeCheck], report: Report) -> None:
+    """Compares committed offsets with the logs, which no broker may extend meanwhile: those of the nodes of a cluster
+    together, as another copy may have what one lacks."""
+    of_cluster: dict[int, list[NodeCheck]] = {}
+    for check in checks:
+        of_cluster.setdefault(id(check.node.coordinators), []).append(check)
+    for found in of_cluster.values():
+        copies: dict[tuple[str, int], list[LogExtent]] = {}
+        for one in (one for check in found for one in check.found):
+            for name, span in one.extents.items():
+                if (place := topic_partition(name)) is not None:
+                    extent = LogExtent(Place(one.directory.path) / name, one.topic_ids[name], span.start, span.end)
+                    copies.setdefault(place, []).append(extent)
+        metadata = newest_metadata(check.node for check in found)
+        ids = {} if metadata is None else metadata.ids
+        judge_commits(found[0].node.coordinators.group_offsets or {}, copies, ids, report)
 
 
 def _add_others(node: Node, found: list[CheckedDirectory], nodes: Nodes, level: int, report: Report) -> list[str]:

@@ -38,14 +38,19 @@ def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
     """Returns the finding with the transactional id of its producer, null if unknown; of an open transaction also with
     its state, a verdict, and the groups that wait."""
     details, texts = dict(finding.details), [finding.message]
-    state = target.root.node.transaction_states.get(details["producerId"])
+    known = target.root.node.coordinators
+    state = known.transaction_states.get(details["producerId"])
     details["transactionalId"] = None if state is None else state.name
     if state is not None:
         texts.append(f"its transactional id is {state.name}")
     if "ageMs" not in details:  # otherwise the transaction is open at the end of the log
         return finding._replace(message="; ".join(texts), details=details)
     topic, partition = name = target.partition or (None, None)
-    verdict = coordinators.verdict_of(details["producerEpoch"], state, name, details["ageMs"])
+    verdict = coordinators.verdict_of(details["producerEpoch"], state, name, details["ageMs"], known.knows_all)
+    ended_in = target.copies.ended_in(details["producerId"], details["firstOffset"])
+    if ended_in is not None:
+        verdict = coordinators.ENDING
+        texts.append(f"its marker is in the copy {ended_in}, from which this one is to fetch it")
     details |= {
         "state": None if state is None else state.state,
         "timeoutMs": None if state is None else state.timeout_ms,
@@ -55,19 +60,18 @@ def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
     if state is not None and state.state is not None:
         timeout = "" if state.timeout_ms is None else f", timeout {show_span(state.timeout_ms)}"
         texts.append(f"state {state.state}{timeout}")
-        if verdict == coordinators.ENDING:
+        if verdict == coordinators.ENDING and ended_in is None:
             texts.append("the coordinator is writing its markers")
     if "lastStableOffset" in details:
         topic_id = coordinators.topic_id_at(target.path)
-        known, stable = target.root.node.group_offsets, details["lastStableOffset"]
-        groups = coordinators.waiting_groups(known, name, stable, topic_id)
+        groups = coordinators.waiting_groups(known.group_offsets, name, details["lastStableOffset"], topic_id)
         details["waitingGroups"] = None if groups is None else [group.as_object() for group in groups]
         waiting = plural(details["waitingOffsets"], "offset", "offsets")
         if groups:
             waiting += f" and {plural(len(groups), 'group', 'groups')}"
         texts.append(f"{waiting} waiting behind the last stable offset {details['lastStableOffset']}")
     if verdict == HANGING:
-        texts.append(coordinators.why_hanging(state, details["ageMs"]))
+        texts.append(coordinators.why_hanging(state, details["ageMs"], known.knows_all))
     return finding._replace(message="; ".join(texts), details=details)
 
 
@@ -505,18 +509,35 @@ class Repairs:
 
 
 def _joined(wanted: Iterable[_Wanted]) -> Iterator[RepairStep]:
-    """Yields the commands in order. Those that differ only in their partition are joined if there are many."""
+    """Yields the commands in order: a copy is repaired before others are filled from it. Those that differ only in
+    their partition are joined if there are many."""
+    wanted = list(wanted)
+    sources = {one.options.get("--from-replica") for one in wanted}
+
+    def order(one: _Wanted) -> tuple[bool, int, bool]:
+        is_no_source = one.target.path not in sources
+        return one.target.partition is None, _ORDER.get(one.verb, len(_ORDER)), is_no_source
+
     groups: dict[tuple[object, ...], list[_Wanted]] = defaultdict(list)
-    for one in sorted(wanted, key=lambda one: (one.target.partition is None, _ORDER.get(one.verb, len(_ORDER)))):
-        groups[one.target.partition is None, one.verb, *sorted(one.options.items())].append(one)
+    for one in sorted(wanted, key=order):
+        groups[*order(one), one.verb, *sorted(_shared(one).items())].append(one)
     for group in groups.values():
         size = 1 if len(group) <= MAX_STEPS else MAX_PATHS
         for start in range(0, len(group), size):
             first, *others = some = group[start : start + size]
-            argv = _argv(first.verb, first.options, first.target.path)
+            options = first.options if size == 1 else _shared(first)
+            argv = _argv(first.verb, options, first.target.path)
             codes = dict.fromkeys(code for one in some for code in one.codes)
             paths = dict.fromkeys([*first.others, *(path for one in others for path in (one.target.path, *one.others))])
             yield RepairStep([*argv, *map(named_path, paths)], list(codes))
+
+
+def _shared(wanted: _Wanted) -> Options:
+    """Returns the options of a command for several partitions: copies come from a log directory."""
+    source, name = wanted.options.get("--from-replica"), os.path.basename(wanted.target.path)
+    if source is None or os.path.basename(source) != name or not (root := Place(source).parent):
+        return wanted.options
+    return wanted.options | {"--from-replica": root}
 
 
 def _least_removing(target: RepairTarget, options: Options, is_decided: bool) -> tuple[Options, int]:

@@ -176,18 +176,45 @@ class PartitionState(NamedTuple):
     ranges: list[LostRange]
 
 
+class NodeCopy(NamedTuple):
+    """The copy of a node's log directories, compared with those of the other nodes.
+
+    ``was_clean``: false for a copy of a running node, or after a crash. ``metadata_end``, ``newest_time``: end of its
+    metadata log, and the time of the last record there in ms by the controller's clock; None if unknown.
+    ``partitions_behind``: how many partitions end before another copy; ``offsets_behind``: by how many offsets at most.
+    ``fits``: whether a start of all copies loses nothing because of this one; ``findings``: the codes that tell why it
+    does not.
+    """
+
+    node: int
+    log_directories: list[str]
+    was_clean: bool
+    metadata_end: int | None
+    newest_time: int | None
+    partitions_behind: int
+    offsets_behind: int
+    fits: bool
+    findings: list[str]
+
+
 class ClusterState(NamedTuple):
     """A cluster of which several nodes were checked. ``partitions``: those with a problem only.
 
+    ``commands``: those after which the copies start and serve all that they have, in order; ``last_resort``: the one to
+    run behind them if the voters that were not given, a majority, are gone; None if a majority was given.
+
     >>> (cluster,) = kseg.verify(["node1", "node2", "node3"]).clusters
-    >>> cluster.nodes, cluster.partitions
-    ([1, 2, 3], [])
+    >>> cluster.nodes, cluster.partitions, [copy.fits for copy in cluster.copies]
+    ([1, 2, 3], [], [True, True, True])
     """
 
     cluster_id: str
     nodes: list[int]
     voters: list[VoterState]
     partitions: list[PartitionState]
+    copies: list[NodeCopy]
+    commands: list[list[str]]
+    last_resort: list[str] | None
 
 
 def effect_of(finding: Finding) -> str:

@@ -161,6 +161,10 @@ class Check:
         self._show_held()
         if self._held_path:  # there are findings
             self.report.steps, self.report.needs = self._repairs.steps(), self._repairs.needs()
+        if self.report.clusters:
+            from kseg.verification.clusters import with_commands  # few checks have several nodes
+
+            self.report.clusters = [with_commands(one, self.report.steps) for one in self.report.clusters]
         return self.report
 
     def _hold(self, finding: Finding) -> None:

@@ -88,7 +88,7 @@ def conclusion(
         yield f"waiting: {plural(len(groups) - _SHOWN_GROUPS, 'more group', 'more groups')}"
     for each in judged:
         if each.verdict == coordinators.HANGING:
-            yield f"producer {each.transaction.producer_id}: {coordinators.why_hanging(each.state, each.age_ms)}"
+            yield f"producer {each.transaction.producer_id}: {each.why}"
             yield "abort it, on a live cluster, with"
             yield COPIED_INDENT + shell_line(coordinators.abort_command(*place, each.transaction.first_offset))
 
@@ -153,7 +153,8 @@ class TransactionList(PathWalk[TransactionsOptions]):
             return
         partition = Place(logs[0].path).absolute.parent
         node = self.nodes.partition(partition).node
-        states = (self.nodes.at(options.state) if options.state else node).transaction_states
+        known = (self.nodes.at(options.state) if options.state else node).coordinators
+        states = known.transaction_states
         place = logs[0].topic, logs[0].partition
         where = {"file": name_value(path), "topic": name_value(place[0]), "partition": place[1]}
         if now is None and (found or coordinators.prepared(states, place, transactions, None)):
@@ -169,9 +170,11 @@ class TransactionList(PathWalk[TransactionsOptions]):
         self._count += len(found) + len(marked)
         if not found:
             return
-        judged = [coordinators.judge(transaction, states, place, now) for transaction in found]
+        judged = [coordinators.judge(each, states, place, now, known.knows_all) for each in found]
         first = found[0].first_offset
-        groups = coordinators.waiting_groups(node.group_offsets, place, first, coordinators.topic_id_at(partition))
+        groups = coordinators.waiting_groups(
+            node.coordinators.group_offsets, place, first, coordinators.topic_id_at(partition)
+        )
         log_end = end_offset(logs, self.scratch)  # None: there is no intact batch
         stable = {
             "lastStableOffset": first,
@@ -188,9 +191,9 @@ class TransactionList(PathWalk[TransactionsOptions]):
 
     def _gone(self) -> None:
         """Lists the partitions without a marker of prepared transactions whose topics are deleted."""
-        for node in self.nodes.given:
+        for node in {id(node.coordinators): node for node in self.nodes.given}.values():
             known = None if node.topics is None or node.topics.lacking else node.topics.ids
-            for producer_id, state in sorted(node.transaction_states.items()) if known is not None else ():
+            for producer_id, state in sorted(node.coordinators.transaction_states.items()) if known is not None else ():
                 is_ending = state.state in coordinators.ENDING_STATES
                 for topic, number in sorted(state.partitions or ()) if is_ending else ():
                     if known is not None and topic not in known:

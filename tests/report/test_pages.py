@@ -94,6 +94,20 @@ def test_a_step_names_the_place_that_needs_another_replica(kseg: Kseg, tmp_path:
     assert f"another replica is needed for gap-unexplained in {path}" in text
 
 
+def test_a_cluster_has_its_copies_losses_and_commands(kseg: Kseg, tmp_path: Path) -> None:
+    nodes = [TESTDATA / "damaged/findings/leader-copy-behind/cluster" / name for name in ("node1", "node2")]
+    out = tmp_path / "report.html"
+    kseg("verify", "--format", "html", "-o", out, *nodes)
+    page, (cluster,) = out.read_text(), kseg("verify", "--format", "json", *nodes).objects[-1]["clusters"]
+    data = data_of(page)
+    assert data["nodeCopies"] == cluster["copies"]
+    (lost,) = data["losses"]
+    assert (lost["partition"], lost["outcome"], lost["leader"], lost["records"]) == ("d-0", "depends", 2, 150)
+    assert html.escape(" ".join(cluster["commands"][0])) in page
+    assert "in this order, before a start of nodes 1 and 2" in page
+    assert "node 2: does not fit (leader-copy-behind)" in page
+
+
 def test_places_with_the_same_need_share_a_step(kseg: Kseg, tmp_path: Path) -> None:
     root, out = log_directory(tmp_path, "a-0", "c-0"), tmp_path / "report.html"
     shutil.copytree(TESTDATA / "damaged/findings/early-timestamp/dplain-0", root / "b-0")
@@ -408,6 +422,7 @@ def test_a_fleet_is_drawn_bit_by_bit(tmp_path: Path) -> None:
     ]
     data = {
         "kind": "verify", "partitions": partitions, "findings": [], "findingsLeftOut": 0, "comparisons": [],
+        "nodeCopies": [], "losses": [],
         "codes": {}, "omitted": [],
     }  # fmt: skip
     (tmp_path / "fleet.html").write_bytes(page_bytes(Page("kseg verify", "1 error", "error", ["/logs"], [], [], data)))

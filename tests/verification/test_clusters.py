@@ -5,9 +5,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from cli.command import Kseg, caller
+from kseg.output.json_schema import schema
 from segment.segments import TESTDATA
 
 CASES = TESTDATA / "damaged" / "findings"
@@ -23,11 +25,34 @@ def nodes_of(code: str, target: Path) -> list[Path]:
     return sorted(Path(shutil.copytree(CASES / code / "cluster", target / "cluster")).iterdir())
 
 
+def wide_nodes(kseg: Kseg, target: Path, count: int) -> list[Path]:
+    """Three nodes with so many copies of a real partition; one new metadata log, made of them, on each."""
+    real = CASES / "leader-copy-behind" / "cluster" / "node1"
+    nodes = [target / f"node{number}" for number in (1, 2, 3)]
+    for number, node in enumerate(nodes, 1):
+        for i in range(count):
+            shutil.copytree(real / "d-0", node / f"d-{i}")
+        shutil.copy(real / ".kafka_cleanshutdown", node)
+        ends = "".join(f"d {i} 350\n" for i in range(count))
+        (node / "replication-offset-checkpoint").write_text(f"0\n{count}\n{ends}")
+        (node / "meta.properties").write_text(
+            f"version=1\ncluster.id=AAAAAAAAQACAAAAAAAAAAQ\nnode.id={number}\n"
+            f"directory.id=AAAAAAAA{number}ACAAAAAAAAAAQ\n"
+        )
+    made = target / "made"
+    given = [word for node in nodes for word in ("--topics-from", str(node))]
+    assert kseg("quorum", "--new", "9", "--listener", "C://h:1", "--output", str(made), *given).status == 0
+    for node in nodes:
+        shutil.copytree(made / "__cluster_metadata-0", node / "__cluster_metadata-0")
+    return nodes
+
+
 class Judged:
     def __init__(self, kseg: Kseg, *paths: Path) -> None:
         result = kseg("verify", "--format", "json", "--now", "1799000000000", *map(str, paths))
         self.status, rows = result.status, [json.loads(line) for line in result.out.splitlines()]
         self.summary = rows[-1]
+        jsonschema.Draft202012Validator(schema("verify")).validate(self.summary)
         self.findings = {row["code"]: row for row in rows[:-1] if row["severity"] != "info"}
         """The last finding of each code."""
 
@@ -174,3 +199,91 @@ def test_the_clusters_are_data(tmp_path: Path) -> None:
     (cluster,) = kseg.verify([one, two], now=1799000000000).clusters
     (partition,) = cluster.partitions
     assert (cluster.nodes, partition.topic, partition.ranges[0].records) == ([1, 2], "d", 150)
+
+
+def test_which_copies_fit_together_and_by_how_much_they_are_apart(kseg: Kseg, tmp_path: Path) -> None:
+    """The times are those of the last records of the metadata logs, which one controller appends every 500 ms."""
+    nodes = nodes_of("voter-behind", tmp_path)
+    (cluster,) = Judged(kseg, *nodes).summary["clusters"]
+    newest = 1795978172285
+    assert [tuple(copy.values()) for copy in cluster["copies"]] == [
+        (1, [str(nodes[0])], True, 50, newest - 15072, 0, 0, True, []),
+        (2, [str(nodes[1])], True, 69, newest - 6063, 0, 0, False, ["voter-behind"]),
+        (3, [str(nodes[2])], True, 91, newest, 0, 0, True, []),
+    ]
+    told = kseg("verify", "--now", "1799000000000", *map(str, nodes)).err
+    assert "the copies of nodes 1 and 3 fit together; node 1: its metadata end 15.072 s before the newest" in told
+    assert "node 2: does not fit (voter-behind), its metadata end 6.063 s before the newest, at offset 69" in told
+    (argv,) = cluster["commands"]
+    assert f"in this order, before a start of nodes 1, 2 and 3:\n    {' '.join(argv)}\n" in told
+
+
+def test_a_missing_copy_is_copied_behind_all_repairs(kseg: Kseg, tmp_path: Path) -> None:
+    one, two = nodes_of("leader-copy-behind", tmp_path)
+    shutil.rmtree(two / "d-0")
+    (one / "d-0" / "00000000000000000000.timeindex").unlink()
+    (cluster,) = Judged(kseg, one, two).summary["clusters"]
+    *repairs, copying = cluster["commands"]
+    assert repairs == [["kseg", "reindex", str(one / "d-0")]]
+    assert copying == ["cp", "-a", str(one / "d-0"), str(two / "d-0")]
+    assert kseg(*repairs[0][1:]).status == 0
+    shutil.copytree(one / "d-0", two / "d-0")
+    (cluster,) = Judged(kseg, one, two).summary["clusters"]
+    assert (cluster["commands"], [copy["fits"] for copy in cluster["copies"]]) == ([], [True, True])
+
+
+def test_a_majority_that_is_gone_leaves_a_last_resort(kseg: Kseg, tmp_path: Path) -> None:
+    """Two of five voters: the commands that keep what they have, and the one that makes a quorum of one of them."""
+    nodes = nodes_of("voter-behind", tmp_path)
+    for node in nodes:
+        state = node / "__cluster_metadata-0" / "quorum-state"
+        state.write_text(state.read_text().replace('{"voterId":3}', '{"voterId":3},{"voterId":4},{"voterId":5}'))
+    _, two, three = nodes
+    (cluster,) = Judged(kseg, two, three).summary["clusters"]
+    assert cluster["lastResort"] == ["kseg", "quorum", "--survivor", str(two), str(three)]
+    assert "only if the voters 1, 4 and 5 are gone for good" in kseg("verify", str(two), str(three)).err
+    for argv in [*cluster["commands"], cluster["lastResort"]]:
+        assert kseg(*argv[1:]).status == 0, argv
+    judged = Judged(kseg, two, three)
+    assert [voter["node"] for voter in judged.summary["clusters"][0]["voters"]] == [2]
+    assert judged.summary["clusters"][0]["lastResort"] is None
+
+
+def test_many_copies_are_filled_by_few_commands(kseg: Kseg, tmp_path: Path) -> None:
+    """Of one log directory many partitions are filled from another one at once; each node leads a third of them."""
+    one, two, three = wide_nodes(kseg, tmp_path, 36)
+    for i in range(36):
+        log = two / f"d-{i}" / "00000000000000000000.log"
+        data = log.read_bytes()
+        log.write_bytes(data[: 12 + int.from_bytes(data[8:12], "big")])
+    (cluster,) = Judged(kseg, one, two, three).summary["clusters"]
+    led = [f"d-{partition['partition']}" for partition in cluster["partitions"]]
+    assert len(led) == 12
+    argv, reindexing = cluster["commands"]
+    assert argv[:3] == ["kseg", "recover", "--from-replica"]
+    assert argv[3] in (str(one), str(three))
+    assert sorted(argv[4:]) == sorted(str(two / name) for name in led)
+    assert reindexing[:2] == ["kseg", "reindex"]
+    assert [kseg(*each[1:]).status for each in cluster["commands"]] == [0, 0]
+    judged = Judged(kseg, one, two, three)
+    assert judged.summary["clusters"][0]["commands"] == judged.summary["clusters"][0]["partitions"] == []
+    assert [copy["fits"] for copy in judged.summary["clusters"][0]["copies"]] == [True, True, True]
+
+
+def test_two_topics_of_one_name_are_never_merged(kseg: Kseg, tmp_path: Path) -> None:
+    """Node 1 missed that z was deleted and made again: both ids are told, and no command fills one from the other."""
+    old, new = nodes_of("topic-recreated", tmp_path)
+    judged = Judged(kseg, old, new)
+    found, (cluster,) = judged.findings["topic-recreated"], judged.summary["clusters"]
+    ids = [next(node.glob("z-0/partition.metadata")).read_text().split()[-1] for node in (old, new)]
+    assert [found["details"]["topicId"], found["details"]["newestTopicId"]] == ids
+    assert all(topic_id in found["message"] for topic_id in ids)
+    assert (cluster["partitions"], cluster["commands"], judged.summary["next"]) == ([], [], [])
+    before = {path: path.read_bytes() for path in tmp_path.rglob("z-0/*") if path.is_file()}
+    assert len(before) > 2
+    for here, there in ((old, new), (new, old)):
+        for paths in ((there / "z-0", here / "z-0"), (there, here / "z-0"), (there, here)):
+            result = kseg("recover", "--from-replica", *map(str, paths))
+            assert result.status == 3, result.err
+            assert "belongs to topic id" in result.err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("z-0/*") if path.is_file()} == before

@@ -183,6 +183,25 @@ const verify = () => {
   const hidden = data.findingsLeftOut + data.omitted.reduce((sum, each) => sum + each[2], 0);
   const where = "further findings were counted; kseg verify --format json prints them.";
   if (hidden) app.append(el("p", "soft", `${number(hidden)} ${where}`));
+  const joined = (values) => values.map(name).join(", ");
+  tableSection("node-copies", "Copies of the nodes", false, data.nodeCopies, [
+    ["node", "Node", number, 1],
+    ["logDirectories", "Log directories", joined],
+    ["fits", "Fits", (fits) => (fits ? "yes" : "no")],
+    ["findings", "Findings", joined],
+    ["wasClean", "Stopped cleanly", (isClean) => (isClean ? "yes" : "no")],
+    ...numbers({
+      metadataEnd: "Metadata end",
+      partitionsBehind: "Partitions behind",
+      offsetsBehind: "Offsets behind",
+    }),
+  ]);
+  tableSection("losses", "What a start may lose", true, data.losses, [
+    ["partition", "Partition", name],
+    ["outcome", "Lost", (outcome) => (outcome === "depends" ? "depends on the leader" : "whoever leads")],
+    ...numbers({ leader: "If this node leads", node: "Node that has them" }),
+    ...numbers({ firstOffset: "First offset", lastOffset: "Last offset", records: "Records" }),
+  ]);
   tableSection("replicas", "Replicas", false, data.comparisons, [
     ["file", "Path", name],
     ["against", "Compared with", name],

@@ -55,6 +55,17 @@ def test_a_copy_that_may_lead_is_filled(kseg: Kseg, tmp_path: Path) -> None:
     assert (judged.status, judged.findings, judged.summary["clusters"][0]["partitions"]) == (0, {}, [])
 
 
+def test_a_high_watermark_may_lag_after_a_clean_stop(kseg: Kseg, tmp_path: Path) -> None:
+    """A follower learns it late, and a leader that is elected while a cluster stops keeps what it had as a follower."""
+    nodes = nodes_of("leader-copy-behind", tmp_path)
+    for node in nodes:
+        (node / "replication-offset-checkpoint").write_text("0\n1\nd 0 200\n")
+        assert (node / ".kafka_cleanshutdown").exists()
+    found = Judged(kseg, *nodes).findings["leader-copy-behind"]
+    assert found["severity"] == "warning"
+    assert "offsets 200 to 349 (150 records) of node 1 are removed (no high watermark shows" in found["message"]
+
+
 def test_each_node_alone_tells_nothing_of_others(kseg: Kseg, tmp_path: Path) -> None:
     for node in nodes_of("copies-parted", tmp_path):
         judged = Judged(kseg, node)

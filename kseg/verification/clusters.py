@@ -151,10 +151,10 @@ class _ClusterCheck:
         """Returns the losses that count: what was not committed for sure is no loss, as after any crash of a leader."""
         found = []
         for loss in partition.losses(leader):
-            # After a clean stop the high watermark is the last one, and after a clean election it was passed on.
-            is_open = not loss.copy.was_clean and (
-                self._was_unclean(partition, loss.copy) if loss.is_parted else loss.copy.node in partition.may_lead
-            )
+            if loss.is_parted:  # of a copy that left the ISR after a clean stop, the high watermark is the last one
+                is_open = not loss.copy.was_clean and self._was_unclean(partition, loss.copy)
+            else:  # a follower learns the high watermark late: what only replicas in sync have may be acknowledged
+                is_open = loss.copy.node in partition.may_lead
             if loss.is_certain or is_open:
                 found.append(loss)
         return found
@@ -182,7 +182,7 @@ class _ClusterCheck:
             text = f"it ends at offset {leader.end}"
         if leader.high_watermark is not None and leader.high_watermark > leader.end:
             text += f", below its own high watermark {leader.high_watermark}"
-        verb = "are lost" if is_certain else "are removed (that they were committed is not known: no clean stop)"
+        verb = "are lost" if is_certain else "are removed (no high watermark shows that they were committed)"
         text = (
             f"node {leader.node} may lead {partition.name} ({self._why(partition, leader)}), and {text}: if it leads, "
             f"{_range_text(most, count)} of {_nodes_text(having)} {verb}{self._unless(partition, safe)}"

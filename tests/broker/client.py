@@ -2,8 +2,10 @@
 
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from threading import Event, Thread
+from typing import Any, NamedTuple
 
 from broker import jars
 
@@ -11,6 +13,13 @@ VERSION = "4.4.0"
 """Its clients talk to brokers from 2.1 on."""
 
 Served = list[dict[str, Any]]
+
+
+class Leadership(NamedTuple):
+    """``leader``: of a partition, -1 if there is none; ``in_sync``: by the metadata of the broker that was asked."""
+
+    leader: int
+    in_sync: list[int]
 
 
 class Client:
@@ -52,6 +61,11 @@ class Client:
             raise AssertionError(f"{words}: the client ended")
         return lines
 
+    def replicas(self, address: str, topic: str) -> Leadership:
+        """Of partition 0."""
+        leader, *in_sync = map(int, self.ask("replicas", address, topic))
+        return Leadership(leader, in_sync)
+
     def fetch(self, address: str, topic: str, partition: int, offsets: list[int]) -> Served:
         """Of each offset the first record that is not below it."""
         return [json.loads(line) for line in self.ask("at", address, topic, partition, *offsets)]
@@ -66,3 +80,33 @@ class Client:
 
     def consume(self, address: str, topic: str, partition: int, isolation: str = "read_uncommitted") -> Served:
         return [json.loads(line) for line in self.ask("consume", address, topic, partition, isolation)]
+
+
+class Writer:
+    """Writes in a thread while the block runs. ``write``: writes records from a number on, by a client that nobody
+    else uses meanwhile; ``step``: how many; ``acknowledged``: the numbers of those that were; ``failures``: of the
+    others."""
+
+    def __init__(self, write: Callable[[int], None], first: int, step: int) -> None:
+        self.acknowledged: list[int] = []
+        self.failures: list[str] = []
+        self._write, self._first, self._step = write, first, step
+        self._is_over, self._thread = Event(), Thread(target=self._run)
+
+    def __enter__(self) -> "Writer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        first = self._first
+        while not self._is_over.wait(0.05):
+            try:
+                self._write(first)
+                self.acknowledged += range(first, first + self._step)
+            except AssertionError as failure:  # not acknowledged: some of it may be there all the same
+                self.failures.append(str(failure))
+            first += self._step

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Self
 
 from broker import jars
-from broker.client import Client
+from broker.client import Client, Leadership
 
 KRAFT, OLD = "4.4.0", "2.8.2"
 LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
-START_SECONDS = 120
+START_SECONDS = 300
+"""On a busy machine; an idle one needs a few."""
 TRIES = 3
 CLUSTER_ID = "c2VnbWVudHMtYXQtcmVzdA"
 
@@ -39,7 +40,7 @@ controller.quorum.voters=1@127.0.0.1:{controller}
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
 """
 _KRAFT_SETTINGS = """controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,COPY:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.initial.task.delay.ms=500
 log.retention.check.interval.ms=1000
 log.segment.delete.delay.ms=1000
@@ -51,7 +52,8 @@ share.coordinator.threads=1
 _OF_TRIO = """process.roles=broker,controller
 node.id={number}
 controller.quorum.voters={voters}
-listeners=PLAINTEXT://127.0.0.1:{{port}},CONTROLLER://127.0.0.1:{own}
+listeners={listener}://127.0.0.1:{{port}},CONTROLLER://127.0.0.1:{own}
+inter.broker.listener.name={listener}
 default.replication.factor=3
 min.insync.replicas=2
 transaction.state.log.replication.factor=3
@@ -117,7 +119,8 @@ class Node:
     def start(self) -> None:
         """Returns when the broker leads all its partitions. Raises NodeError where it ends or takes too long."""
         for _ in range(TRIES):
-            if self._is_up(self.launch()):
+            self.launch()
+            if self.is_up():
                 self._client.ask("await", self.address)
                 return
             self.kill()
@@ -150,10 +153,11 @@ class Node:
         """Whether another program has taken a port that was free a moment before."""
         return "Address already in use" in self.words()
 
-    def _is_up(self, process: "subprocess.Popen[bytes]") -> bool:
+    def is_up(self) -> bool:
+        """Whether the process that was launched takes connections; waits until it does or ends."""
         host, _, port = self.address.partition(":")
         end = time.monotonic() + START_SECONDS
-        while process.poll() is None and time.monotonic() < end:
+        while self._process is not None and self._process.poll() is None and time.monotonic() < end:
             with socket.socket() as probe:
                 if probe.connect_ex((host, int(port))) == 0:
                     return True
@@ -224,15 +228,17 @@ class CopiedNode(KraftNode):
 
 class Trio:
     """Three nodes, each broker and controller, with static voters. ``copies``: log directories by node that they have
-    to begin with."""
+    to begin with. Copies have a listener of another name, so that they never fetch from the nodes that they are copies
+    of, whose addresses are in the metadata until each has registered."""
 
     def __init__(self, folder: Path, client: Client, release: str, copies: dict[int, Path] | None = None) -> None:
         ports = dict(zip((1, 2, 3), free_ports(3), strict=True))
         voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in ports.items())
-        self._client = client
+        self.client = client
 
         def made(number: int) -> KraftNode:
-            roles = _OF_TRIO.format(number=number, voters=voters, own=ports[number])
+            listener = "PLAINTEXT" if copies is None else "COPY"
+            roles = _OF_TRIO.format(number=number, voters=voters, own=ports[number], listener=listener)
             arguments = (folder / f"node{number}", client, release, roles)
             return KraftNode(*arguments) if copies is None else CopiedNode(*arguments, copies[number])
 
@@ -247,18 +253,25 @@ class Trio:
             node.kill()
 
     def start(self, *numbers: int) -> None:
-        """Starts nodes together, by default all, and returns when one of them answers and all partitions have
-        leaders. Raises AssertionError."""
-        for number in numbers or self.nodes:
-            self.nodes[number].launch()
-        self._client.ask("await", self.nodes[(numbers or (1,))[0]].address)
+        """Starts nodes together, by default all, and returns when they answer and all partitions have leaders. Raises
+        AssertionError."""
+        started = [self.nodes[number] for number in numbers or self.nodes]
+        for node in started:
+            node.launch()
+        for node in started:
+            assert node.is_up(), node.last_words()
+        self.client.ask("await", started[0].address)
 
-    def create(self, topic: str) -> None:
+    def replicas(self, topic: str, node: int = 1) -> Leadership:
+        """Of partition 0, by the metadata of a node."""
+        return self.client.replicas(self.nodes[node].address, topic)
+
+    def create(self, topic: str, *settings: str) -> None:
         """Creates a topic of one partition, once enough brokers are registered."""
 
         def is_made() -> bool:
             try:
-                self._client.ask("create", self.nodes[1].address, topic, 1, "retention.ms=-1")
+                self.client.ask("create", self.nodes[1].address, topic, 1, "retention.ms=-1", *settings)
             except AssertionError as failure:
                 if "registered" not in str(failure):
                     raise

@@ -4,13 +4,13 @@ import shutil
 from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import pytest
 
-from broker.client import Client
+from broker.client import Client, Leadership, Writer
 from broker.nodes import KraftNode, free_ports, wait_until
 from broker.scenes import kseg
 from kseg import open as open_log
@@ -26,35 +26,6 @@ transaction.state.log.replication.factor=3
 transaction.state.log.min.isr=1
 replica.lag.time.max.ms=4000
 """
-
-
-class Work:
-    """Producers at work, one of them transactional, by a client of their own. ``acknowledged``: the numbers sent."""
-
-    def __init__(self, client: Client, addresses: Any) -> None:
-        self.acknowledged: list[int] = []
-        self.failures: list[str] = []
-        self._client, self._addresses, self._ends = client, addresses, Event()
-        self._thread = Thread(target=self._run)
-
-    def __enter__(self) -> "Work":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ends.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        first = 1000
-        while not self._ends.wait(0.2):
-            transaction = (("at-work", "commit"), ())[first // 10 % 2]
-            try:
-                self._client.ask("produce", self._addresses(), TOPIC, "lz4", first, 10, *transaction)
-                self.acknowledged += range(first, first + 10)
-            except AssertionError as failure:  # not acknowledged: some of it may be there all the same
-                self.failures.append(str(failure))
-            first += 10
 
 
 class Replicas:
@@ -77,9 +48,13 @@ class Replicas:
     def address(self) -> str:
         return ",".join(self.brokers[number].address for number in sorted(self.alive))
 
-    def leader_and_isr(self) -> tuple[int, set[int]]:
-        leader, *isr = map(int, self.client.ask("replicas", self.address(), TOPIC))
-        return leader, set(isr)
+    def now(self) -> Leadership:
+        return self.client.replicas(self.address(), TOPIC)
+
+    def write(self, worker: Client, first: int) -> None:
+        """Writes a transaction and records without one by turns."""
+        transaction = (("at-work", "commit"), ())[first // 10 % 2]
+        worker.ask("produce", self.address(), TOPIC, "lz4", first, 10, *transaction)
 
     def start(self, number: int) -> None:
         self.brokers[number].start()
@@ -88,11 +63,11 @@ class Replicas:
     def stop(self, number: int) -> None:
         self.alive.discard(number)
         self.brokers[number].stop()
-        wait_until(lambda: self.leader_and_isr()[0] in self.alive)
+        wait_until(lambda: self.now().leader in self.alive)
 
     def start_in_sync(self, number: int) -> None:
         self.start(number)
-        wait_until(lambda: number in self.leader_and_isr()[1])
+        wait_until(lambda: number in self.now().in_sync)
 
     def erase(self, number: int) -> None:
         certificate = self.folder / f"certificate{number}"
@@ -108,8 +83,8 @@ class Replicas:
         self.client.ask("produce", self.address(), TOPIC, "gzip", 200, 60, "done", "commit")
         self.client.ask("produce", self.address(), TOPIC, "none", 260, 20, "given-up", "abort")
         self.before = self.client.consume(self.address(), TOPIC, 0)
-        with Work(worker, self.address) as work:
-            leader, _ = self.leader_and_isr()
+        with Writer(partial(self.write, worker), 1000, 10) as work:
+            leader = self.now().leader
             first, second = (number for number in self.brokers if number != leader)
             for number in (first, second):
                 self.stop(number)
@@ -124,7 +99,7 @@ class Replicas:
             self.stop(leader)
             self.erase(leader)
             self.start_in_sync(leader)
-            wait_until(lambda: self.leader_and_isr()[1] == set(self.brokers))
+            wait_until(lambda: set(self.now().in_sync) == set(self.brokers))
         self.work = work
         self.after = self.client.consume(self.address(), TOPIC, 0)
         for number in self.brokers:
@@ -134,10 +109,9 @@ class Replicas:
 @pytest.fixture(scope="module")
 def replicas(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
     folder = tmp_path_factory.mktemp("replicas")
-    (folder / "worker").mkdir()
     with ExitStack() as stack:
         found = Replicas(folder, client, stack)
-        found.play(stack.enter_context(Client(folder / "worker")))
+        found.play(stack.enter_context(Client(tmp_path_factory.mktemp("worker"))))
         yield found
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from cleaner.partitions import PAIRS
 from cli.command import Kseg, caller
 from kseg.output.json_schema import schema
 from segment.segments import TESTDATA
@@ -80,6 +81,17 @@ def test_a_copy_that_may_lead_is_filled(kseg: Kseg, tmp_path: Path) -> None:
     assert (judged.status, judged.findings, judged.summary["clusters"][0]["partitions"]) == (0, {}, [])
 
 
+def test_a_high_watermark_may_lag_after_a_clean_stop(kseg: Kseg, tmp_path: Path) -> None:
+    """A follower learns it late, and a leader that is elected while a cluster stops keeps what it had as a follower."""
+    nodes = nodes_of("leader-copy-behind", tmp_path)
+    for node in nodes:
+        (node / "replication-offset-checkpoint").write_text("0\n1\nd 0 200\n")
+        assert (node / ".kafka_cleanshutdown").exists()
+    found = Judged(kseg, *nodes).findings["leader-copy-behind"]
+    assert found["severity"] == "warning"
+    assert "offsets 200 to 349 (150 records) of node 1 are removed (no high watermark shows" in found["message"]
+
+
 def test_each_node_alone_tells_nothing_of_others(kseg: Kseg, tmp_path: Path) -> None:
     for node in nodes_of("copies-parted", tmp_path):
         judged = Judged(kseg, node)
@@ -118,6 +130,71 @@ def test_no_loss(kseg: Kseg, tmp_path: Path, change: Callable[[Path, Path], None
     two, three = nodes_of("copies-parted", tmp_path)
     change(two, three)
     assert "copies-parted" not in Judged(kseg, two, three).findings
+
+
+def put_in_place(node: Path, source: Path) -> Path:
+    """Puts the log of another partition in the place of ``d-0``, under its topic id."""
+    target = node / "d-0"
+    for path in target.iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    for path in source.iterdir():
+        if path.is_file() and path.name != "partition.metadata":
+            shutil.copy(path, target)
+    (node / "replication-offset-checkpoint").unlink()
+    return target
+
+
+def cleaned(one: Path, two: Path) -> None:
+    """A real cleaner has been at work on one node only."""
+    pair = next(pair for pair in PAIRS if pair.name == "c-tomb-short-0")
+    put_in_place(one, pair.before)
+    put_in_place(two, pair.after)
+
+
+def tiered(one: Path, two: Path) -> None:
+    """One node has deleted more of the segments that lie in remote storage, too."""
+    for node in (one, two):
+        put_in_place(node, TESTDATA / "remote" / "both" / "logs" / "t-txn-0")
+    for path in (one / "d-0").glob("*216.*"):
+        path.unlink()
+
+
+@pytest.mark.parametrize("change", [cleaned, tiered])
+@pytest.mark.parametrize("is_shorter", [False, True])
+def test_copies_of_one_log_that_keep_other_records(
+    kseg: Kseg, tmp_path: Path, change: Callable[[Path, Path], None], is_shorter: bool
+) -> None:
+    """Only what lies beyond the end of a copy that may lead is a difference."""
+    one, two = nodes_of("leader-copy-behind", tmp_path)
+    change(one, two)
+    if is_shorter:
+        *_, last = sorted((two / "d-0").glob("*.log"))
+        for path in (two / "d-0").glob(f"{last.stem}.*"):
+            path.unlink()
+    found = Judged(kseg, one, two).summary["clusters"][0]["partitions"]
+    assert [one["outcome"] for one in found] == ["depends"] * is_shorter
+
+
+def test_a_copy_on_another_disk_of_its_node(kseg: Kseg, tmp_path: Path) -> None:
+    """Of two copies on the disks of a node, the metadata tell which one is the replica."""
+    one, two = nodes_of("leader-copy-behind", tmp_path)
+    other = tmp_path / "cluster" / "node2-b"
+    other.mkdir()
+    meta = (two / "meta.properties").read_text()
+    own = meta.partition("directory.id=")[2].splitlines()[0]
+    (other / "meta.properties").write_text(meta)
+    (two / "meta.properties").write_text(meta.replace(own, "CCCCCCCCQACAAAAAAAAAAQ"))
+    for name in ("d-0", ".kafka_cleanshutdown", "replication-offset-checkpoint"):
+        shutil.move(two / name, other)
+    for is_moving in (False, True):
+        if is_moving:
+            shutil.copytree(one / "d-0", two / "d-0")
+        judged = Judged(kseg, one, two, other)
+        found = judged.findings["leader-copy-behind"]
+        (partition,) = judged.summary["clusters"][0]["partitions"]
+        assert [Path(copy["directory"]) for copy in partition["copies"]] == [one / "d-0", other / "d-0"]
+        assert found["repair"][-1] == str(other / "d-0")
 
 
 def test_a_missing_copy_may_lie_on_a_disk_that_is_not_given(kseg: Kseg, tmp_path: Path) -> None:

@@ -118,6 +118,10 @@ class Catalog:
                 self._ids[topic.name], self._by_id[found] = found, topic
             return self._ids[topic.name]
 
+    def is_known(self, topic_id: str) -> bool:
+        """Whether clients were told of an id: then no file is read to find its topic."""
+        return topic_id in self._by_id
+
     def by_id(self, topic_id: str) -> ServedTopic | None:
         """Returns the topic of an id. One that no client was told yet may be that of an earlier run: all are read."""
         if topic_id not in self._by_id and len(self._ids) < len(self.topics):

@@ -35,6 +35,8 @@ STALLED_SECONDS, IDLE_SECONDS = 60, 600
 _THREADS = 8
 _TURN_SECONDS = 0.02
 _PIECE_BYTES = 1 << 20
+_COPIED_BYTES = 16 << 10
+"""What is in memory of a range while its client is slow: little, as all clients may be."""
 _WINDOW_BYTES = 128 << 10
 _PART_BYTES = 600
 """What the records of a partition take in a response that waits to be sent, besides their bytes, which stay on disk."""
@@ -44,6 +46,8 @@ _SPARE_DESCRIPTORS = 128
 _BACKLOG = 256
 _UNSUPPORTED_VERSION = 35
 _SIZE = struct.Struct(">i")
+_MORE = getattr(socket, "MSG_MORE", 0)
+"""Bytes before a range of a file come with it, not as a packet of their own."""
 
 
 class StepThreads:
@@ -115,16 +119,6 @@ class Budget:
                 self._left += size
                 async with self._condition:
                     self._condition.notify_all()
-
-
-class _OpenFile:
-    """What `sock_sendfile` asks of a file."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def fileno(self) -> int:
-        return self._descriptor
 
 
 class Statistics:
@@ -277,7 +271,7 @@ class Server:
                         opened.callback(extent.close)
                     for piece in several:
                         if isinstance(piece, bytes):
-                            await self._send_bytes(client, piece)
+                            await self._send_bytes(client, piece, 0 if piece is several[-1] else _MORE)
                         else:
                             await self._send_range(client, *piece)
         except KsegError as error:  # of the file, not of the client
@@ -310,29 +304,33 @@ class Server:
         if held:
             yield bytes(held)
 
-    async def _send_bytes(self, client: socket.socket, data: bytes) -> None:
-        for start in range(0, len(data), _WINDOW_BYTES):
+    async def _send_bytes(self, client: socket.socket, data: bytes, flags: int = 0) -> None:
+        sent = 0
+        with suppress(BlockingIOError):
+            sent = client.send(data[:_WINDOW_BYTES], flags)
+        for start in range(sent, len(data), _WINDOW_BYTES):
             async with asyncio.timeout(STALLED_SECONDS):
                 await self._loop.sock_sendall(client, data[start : start + _WINDOW_BYTES])
         self.statistics.sent_bytes += len(data)
 
     async def _send_range(self, client: socket.socket, extent: Extent, each: FileRange) -> None:
-        file, position, end = _OpenFile(extent.descriptor), each.position, each.position + each.size
+        position, end = each.position, each.position + each.size
         while position < end:
-            size = min(_PIECE_BYTES, end - position)
-            async with asyncio.timeout(STALLED_SECONDS):
-                try:
-                    sent = await self._loop.sock_sendfile(
-                        client, file, extent.start + position, size, fallback=False  # type: ignore[arg-type]
-                    )  # fmt: skip
-                except (asyncio.SendfileNotAvailableError, AttributeError):
-                    data = extent.pread(min(size, _WINDOW_BYTES), position)
-                    await self._loop.sock_sendall(client, data)
-                    sent = len(data)
+            sent, size = 0, min(_PIECE_BYTES, end - position)
+            # Whatever prevents it, also that the client is slow, the following read or write waits for or raises.
+            with suppress(OSError, AttributeError):  # Windows has no sendfile
+                sent = os.sendfile(client.fileno(), extent.descriptor, extent.start + position, size)
             if not sent:
-                raise PathError(f"{each.path}: became shorter while it is served")
+                data = extent.pread(min(size, _COPIED_BYTES), position)
+                if not data:
+                    raise PathError(f"{each.path}: became shorter while it is served")
+                async with asyncio.timeout(STALLED_SECONDS):
+                    await self._loop.sock_sendall(client, data)
+                sent = len(data)
             position += sent
             self.statistics.sent_bytes += sent
+            if position < end:
+                await asyncio.sleep(0)  # others' turn
 
 
 def _some(pieces: "Iterator[Any]") -> Steps[list[Any]]:

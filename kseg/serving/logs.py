@@ -57,6 +57,8 @@ from kseg.stores.source import Source, open_source
 STEP_BYTES = 16 << 20
 """Bytes scanned in one step, but for a single batch or damage."""
 RANGE_BYTES = 256 << 10
+_FULL_SHARE = 3 / 4
+"""An answer of that share of the bytes that a client takes ends where a range does, so that nothing is read for it."""
 _WINDOW_BYTES = 64 << 10
 _OPEN_SOURCES = 16
 _SMALLEST_BATCH = ENTRY_MAGIC + 1
@@ -213,29 +215,42 @@ class ServedLog:
     # What clients ask.
 
     def fetch(self, offset: int, max_bytes: int, is_committed: bool, takes_one: bool) -> Steps[FetchAnswer]:
-        """Finds the batches from an offset on, at most ``max_bytes``, or one larger batch if ``takes_one``. Raises
-        KsegError, OSError."""
+        """Finds the batches from an offset on, at most ``max_bytes``, or one larger batch if ``takes_one``. Reads no
+        file and waits for nothing before the first yield. Raises KsegError, OSError."""
+        is_patient = False
         while True:
-            with self._lock:
-                start = self._opened()
-                i = bisect_left(self._lasts, offset)
-                if offset < start:
-                    return self._answer(OUT_OF_RANGE, is_committed)
-                if i < len(self._lasts) and offset < (self._stable if is_committed else MAX_OFFSET):
-                    ranges, end = self._ranges(
-                        i, offset, self._stable if is_committed else MAX_OFFSET, max_bytes, takes_one
-                    )
-                    return self._answer(NONE, is_committed, ranges, offset, end)
-                if self.is_complete:
-                    return self._answer(NONE if offset <= self._high_watermark else OUT_OF_RANGE, is_committed)
-                self._scan()
+            if self._lock.acquire(is_patient):
+                try:
+                    found = self._fetched(offset, max_bytes, is_committed, takes_one, is_patient)
+                    if found is not None:
+                        return found
+                    if is_patient:
+                        self._scan()
+                finally:
+                    self._lock.release()
+            is_patient = True
             yield
+
+    def _fetched(
+        self, offset: int, max_bytes: int, is_committed: bool, takes_one: bool, may_read: bool
+    ) -> FetchAnswer | None:
+        """Returns the answer to a fetch; None if more has to be scanned, or read, which it must not."""
+        if self._files is None and not may_read:
+            return None
+        if offset < self._opened():
+            return self._answer(OUT_OF_RANGE, is_committed)
+        i, stable = bisect_left(self._lasts, offset), self._stable if is_committed else MAX_OFFSET
+        if i < len(self._lasts) and offset < stable:
+            found = self._ranges(i, offset, stable, max_bytes, takes_one, may_read)
+            return None if found is None else self._answer(NONE, is_committed, found[0], offset, found[1])
+        if not self.is_complete:
+            return None
+        return self._answer(NONE if offset <= self._high_watermark else OUT_OF_RANGE, is_committed)
 
     def starts_with_zstd(self, offset: int) -> bool:
         """Whether the range of batches that a fetch from an offset begins with holds one of zstd."""
-        with self._lock:
-            i = bisect_left(self._lasts, offset)
-            return i < len(self._zstd) and bool(self._zstd[i])
+        i = bisect_left(self._lasts, offset)  # without the lock, as a scan only adds ranges
+        return i < len(self._zstd) and bool(self._zstd[i])
 
     def find_offset(self, timestamp: int, is_committed: bool) -> Steps[FoundOffset]:
         """Finds the first record with a timestamp (ms) or a later one; negative ones are those of ListOffsets. Markers
@@ -446,8 +461,11 @@ class ServedLog:
                 yield position, size, offsets_of(head.ljust(HEADER_BYTES, b"\0"))[1], head
                 position += size
 
-    def _ranges(self, i: int, offset: int, stable: int, max_bytes: int, takes_one: bool) -> tuple[list[FileRange], int]:
-        """Returns the batches from an offset in range i on, below the last stable offset, and the offset after them."""
+    def _ranges(
+        self, i: int, offset: int, stable: int, max_bytes: int, takes_one: bool, may_read: bool
+    ) -> tuple[list[FileRange], int] | None:
+        """Returns the batches from an offset in range i on, below the last stable offset, and the offset after them;
+        None if a part of a range has to be found, but nothing may be read."""
         found, left, end = list[FileRange](), max_bytes, offset
         before = self._lasts[i - 1] + 1 if i else self.log_start
         is_within = offset > before
@@ -455,6 +473,10 @@ class ServedLog:
             position, size, last = self._positions[i], self._sizes[i], self._lasts[i]
             is_whole = not is_within and last < stable and size <= left
             if not is_whole:
+                if left <= max_bytes * (1 - _FULL_SHARE) and not takes_one:
+                    break
+                if not may_read:
+                    return None
                 position, size, last = self._part_of(i, offset, stable, left, takes_one)
             if size:
                 if found and found[-1].path == self._path(i) and found[-1].position + found[-1].size == position:

@@ -1,13 +1,15 @@
 """``kseg serve`` as a program: what it prints, how it ends, and what it refuses."""
 
 import json
+import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,11 +19,13 @@ import pytest
 
 from cli.command import TESTDATA, Kseg
 from kseg.output.json_schema import schema
+from kseg.pytest_plugin import KsegLog
 from serving.peer import Peer, fetch_of
 
 DAMAGED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
 CODECS = TESTDATA / "kafka-4.4.0/codecs/codec-mix-1"
 REMOTE = TESTDATA / "remote"
+STATUS = Path("/proc/self/status")
 
 
 @contextmanager
@@ -79,6 +83,33 @@ def test_clients_are_told_of_the_topics_and_the_address_that_are_wanted() -> Non
         found = peer.ask("Metadata", 9, topics=None)
     assert sorted(each["name"] for each in found["topics"]) == ["empty", "orders"]
     assert [(each["host"], each["port"]) for each in found["brokers"]] == [("logs.example", 19092)]
+
+
+def test_the_start_reads_nothing_of_partitions(tmp_path: Path) -> None:
+    """However many there are: only who asks for one has it read."""
+    for number in range(3000):
+        (tmp_path / f"topic{number // 10}-{number % 10}").mkdir()
+    # Whoever reads this partition tells of its damage.
+    shutil.copytree(DAMAGED, tmp_path / "topic0-0", dirs_exist_ok=True)
+    with serving("--format", "json", "--quiet", tmp_path) as (server, process), Peer(server) as peer:
+        assert (json.loads(server.line)["topics"], json.loads(server.line)["partitions"]) == (300, 3000)
+        assert len(peer.ask("Metadata", 1, topics=None)["topics"]) == 300
+        process.terminate()
+        assert [json.loads(line)["type"] for line in process.communicate(timeout=20)[0].splitlines()] == ["ended"]
+
+
+@pytest.mark.skipif(not STATUS.exists(), reason="the system does not tell how much memory a process had")
+def test_200_consumers_take_less_than_150_mb(kseg_log: KsegLog) -> None:
+    kseg_log.write("big-0", [{"value": os.urandom(500_000)} for _ in range(6)])
+    asked = fetch_of("big", 0, 0, limit=1 << 30, maxBytes=1 << 30)
+    with serving(kseg_log.path) as (server, process), ExitStack() as opened:
+        peers = [opened.enter_context(Peer(server, 60)) for _ in range(200)]
+        for peer in peers:
+            peer.send("Fetch", 11, **asked)
+        for peer in peers[::2]:  # the others are slow
+            assert len(peer.answer("Fetch", 11)["responses"][0]["partitions"][0]["records"]) > 3_000_000
+        (line,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
+        assert int(line) < 150 << 10
 
 
 def test_remote_storage_is_decrypted(tmp_path: Path) -> None:

@@ -4,16 +4,19 @@ import gzip
 import json
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 import kseg
 from api.consumed import CONSUMED, TESTDATA, id_of, partition_of, rows_of
 from kseg.api.archives import readable
+from kseg.pytest_plugin import KsegLog
 from kseg.serving.answers import Records
 from kseg.serving.catalog import Catalog
 from kseg.serving.logs import LATEST, MAX_TIMESTAMP, OUT_OF_RANGE, FetchAnswer, FoundOffset, ServedLog, Steps
@@ -93,6 +96,35 @@ def test_a_fetch_keeps_to_its_limit_or_gives_one_batch(limit: int) -> None:
     assert sum(sizes) == sum(batches)
     assert all(size <= limit or size in batches for size in sizes)
     assert not result(log_of(CODECS).fetch(0, 1, False, takes_one=False)).records
+
+
+def test_what_is_scanned_is_found_at_once_and_without_a_file(kseg_log: KsegLog) -> None:
+    """The first step of a fetch is done on the event loop."""
+    path = kseg_log.write("big-0", [{"value": os.urandom(50_000)} for _ in range(40)])
+    log = log_of(path)
+    steps = log.fetch(0, 1 << 20, False, True)
+    assert next(steps) is None  # before it opens anything
+    found = result(steps)
+    assert result(log.fetch(20, 1 << 20, False, True)).records
+    next(path.glob("*.log")).unlink()
+    with pytest.raises(StopIteration) as end:
+        next(log.fetch(0, 1 << 20, False, True))
+    assert end.value.value.records.ranges == found.records.ranges
+    assert (1 << 20) * 3 / 4 <= len(found.records) <= 1 << 20
+
+
+def test_a_fetch_does_not_begin_with_a_wait_for_the_scan_of_another() -> None:
+    is_scanning, may_end, told = threading.Event(), threading.Event(), MagicMock()
+    told.append.side_effect = lambda _: (is_scanning.set(), may_end.wait(60))
+    log = log_of(DAMAGED, told)
+    other = threading.Thread(target=result, args=(log.complete(),))
+    other.start()
+    assert is_scanning.wait(60)
+    steps = log.fetch(116, 1 << 20, False, True)
+    assert next(steps) is None
+    may_end.set()
+    assert result(steps).records
+    other.join()
 
 
 def test_a_fetch_within_a_log_begins_with_the_batch_of_the_offset() -> None:

@@ -187,13 +187,15 @@ class BatchRedaction:
             self.replacer.replace(area, columns, rows.count, headers)
             return
         entries = list(rows.entries())
-        if not is_control:
+        if not is_control and any(columns[layout.ROW_HEADER_COUNT : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH]):
             of_headers = int64s(rows.count * layout.ROW_WIDTH)
             of_headers[:] = columns[: rows.count * layout.ROW_WIDTH]
             for row in range(rows.count):  # keys and values are not for the kernel
                 for column in (layout.ROW_KEY_SIZE, layout.ROW_VALUE_SIZE):
                     of_headers[row * layout.ROW_WIDTH + column] = -1
             self.replacer.replace(area, of_headers, rows.count, headers)
+        elif not is_control:
+            self.replacer.records += rows.count
         for row, (_, key, value) in enumerate(entries):
             if is_control:
                 new_key, new_value = key, None if value is None else control_value(key, value, self._names)

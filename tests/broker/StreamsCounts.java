@@ -3,6 +3,7 @@ import java.io.InputStreamReader;
 import java.time.Duration;
 import java.util.Properties;
 import java.util.TreeMap;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StoreQueryParameters;
@@ -10,7 +11,6 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.processor.StateRestoreListener;
-import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.streams.state.QueryableStoreTypes;
 
 /** An application that counts the records of a topic by key, in RocksDB with a changelog.

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.peers import Peers
 from benchmarks.process import KSEG, POLL_SECONDS, largest_bytes, parser_of
-from cleaner.building import BatchFields, NewRecord, build_record_batch
+from cleaner.building import NewRecord, build_record_batch
 from kseg.cleaner.log import RecordBuffers
 from kseg.cleaner.rounds import OffsetMap
 from kseg.formats.compressing import compress, target_of
@@ -43,7 +43,7 @@ def batch(first: int, names: list[int], values: list[bytes], codec: str) -> byte
         NewRecord(first + i, 1_700_000_000_000 + first + i, b"key-%012d" % name, values[(first + i) % len(values)])
         for i, name in enumerate(names)
     ]
-    return build_record_batch(records, BatchFields(CODEC_NAMES.index(codec)))
+    return build_record_batch(records, CODEC_NAMES.index(codec))
 
 
 class Maker:
@@ -52,7 +52,7 @@ class Maker:
     def __init__(self, values: list[bytes], codec: str) -> None:
         key, value = b"#" * 12, b"@" * len(values[0])
         model = [NewRecord(i, i, b"key-" + key, value) for i in range(RECORDS_PER_BATCH)]
-        self._model = build_record_batch(model, BatchFields())
+        self._model = build_record_batch(model)
         areas = self._model[HEADER_BYTES:].replace(b"%", b"%%")
         self._form = areas.replace(key, b"%012d").replace(value, b"%b")
         self._values, self._codec = values, CODEC_NAMES.index(codec)

@@ -11,7 +11,6 @@ there; a glob that matches no topic is a SelectionWarning.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -44,14 +43,7 @@ from kseg.formats.compressing import Codec
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.node.topics import check_topics, is_of_topics, of_topics
 from kseg.options.declaration import filled
-from kseg.output.changes import (
-    CompactionPrinter,
-    ErasurePrinter,
-    RetentionPrinter,
-    Summaries,
-    put_certificate,
-    recorded_json,
-)
+from kseg.output.changes import CompactionPrinter, ErasurePrinter, RetentionPrinter, Summaries, recorded_json
 from kseg.output.sink import MemorySink, open_sink
 from kseg.stores.no_follow import resolved
 from kseg.stores.place import Place
@@ -714,6 +706,7 @@ def erase(
     >>> bool(plan)
     True
     """
+    from kseg.erasure.certificate import certificate_file
     from kseg.erasure.planner import EraseOptions, ErasurePlanner
 
     given = {
@@ -726,15 +719,11 @@ def erase(
     paths, globs = paths_of(path), words_of(topics)
 
     def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
-        with ExitStack() as stack:
-            put = None
-            if certificate is not None and not is_dry:
-                sink = stack.enter_context(open_sink(os.fspath(certificate)))
-                put = partial(put_certificate, sink)
+        proof = None if certificate is None or is_dry else os.fspath(certificate)
+        with certificate_file(open_sink, proof) as file:
             change = driver.ChangeOptions(is_dry, lock, Keeping(keeps=False))
-            return driver.run(
-                selected(paths, globs, is_dry), partial(ErasurePlanner, options, put=put), change, reporter
-            )
+            make_planner = partial(ErasurePlanner, options, certificate=file)
+            return driver.run(selected(paths, globs, is_dry), make_planner, change, reporter)
 
     return Plan("erase", paths, run_command, keeps=False, summaries=partial(ErasurePrinter, as_json=True))
 

@@ -1,7 +1,6 @@
 """``kseg erase``: takes records out of logs for good, and certifies it."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
@@ -11,11 +10,11 @@ from kseg.changes.apply import Keeping
 from kseg.changes.driver.command import ChangeOptions
 from kseg.cli.changing import dry_and_lock_options, open_plans, presentation_options, run_change
 from kseg.cli.options import Command, filled, paths_argument, usage_errors, with_options
-from kseg.erasure.certificate import check, read_certificate, sentence_of
+from kseg.erasure.certificate import certificate_file, check, read_certificate, sentence_of
 from kseg.erasure.planner import EraseOptions, ErasurePlanner
 from kseg.node.paths import expanded
 from kseg.options.declaration import CONTENTS, OUTPUT, Option, PathKind, given_in, refuse
-from kseg.output.changes import ErasurePrinter, put_certificate, with_names
+from kseg.output.changes import ErasurePrinter, with_names
 from kseg.output.notices import Presentation
 from kseg.output.sink import open_sink
 from kseg.runtime.threads import usable_cores
@@ -62,12 +61,8 @@ def command(
     # The words of the command line are not recorded: they name the keys.
     change = replace(change, keeping=Keeping(keeps=False), arguments=None)
     summaries = partial(ErasurePrinter, as_json=presentation.form == "json")
-    with ExitStack() as stack:
-        put = None
-        if certificate is not None:
-            sink = stack.enter_context(open_sink(certificate))
-            put = partial(put_certificate, sink)
-        make_planner = partial(ErasurePlanner, options, put=put)
+    with certificate_file(open_sink, certificate) as file:
+        make_planner = partial(ErasurePlanner, options, certificate=file)
         return run_change(paths, make_planner, change, presentation, summaries).exit_status
 
 

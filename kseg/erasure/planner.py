@@ -7,7 +7,7 @@ completes it; after a kill the next changing command does.
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +22,7 @@ from kseg.cleaner.log import CleanerSegment, CleaningThreads, Producers, produce
 from kseg.cleaner.planner import file_bytes, put_in_place
 from kseg.cleaner.rounds import CleanedGroup, OffsetMap
 from kseg.cleaner.settings import CleanerSettings
-from kseg.erasure.certificate import Certificate, damage_row, sizes_and_digests
+from kseg.erasure.certificate import Certificate, CertificateFile, damage_row, sizes_and_digests
 from kseg.erasure.rewriting import Rewriting
 from kseg.erasure.search import Criteria, LogSearch, Ranges, SearchedFile, is_internal
 from kseg.errors import RequestError, UnsupportedError
@@ -150,7 +150,7 @@ class Erasure:
 
 
 class ErasurePlanner(Planner):
-    """Makes the plans of `kseg erase`. ``put`` gets the certificate, if one is wanted, once everything is done.
+    """Makes the plans of `kseg erase`. ``certificate``: its file, if one is wanted.
 
     Raises RequestError if nothing selects records.
     """
@@ -162,14 +162,14 @@ class ErasurePlanner(Planner):
         options: EraseOptions,
         change: ChangeOptions,
         reporter: Reporter,
-        put: Callable[[dict[str, Any]], None] | None = None,
+        certificate: CertificateFile | None = None,
     ) -> None:
         super().__init__(reporter, options.server)
-        self._options, self._change, self._put = options, change, None if change.is_dry else put
+        self._options, self._change = options, change
         self._criteria, self._topics = options.criteria, Topics(options.topics, self.nodes, takes_unknown=True)
         self._intervals = TopicIntervals(options.interval_bytes, self.nodes, reporter.warning, reporter.detail)
         self._jobs = options.jobs or usable_cores()
-        self._certificate = Certificate(self._criteria)
+        self._certificate = Certificate(self._criteria, certificate) if certificate is not None else None
         self.facts = {"records": 0}
 
     def plan_partition(self, directory: str, known: Known) -> Iterator[Plan]:
@@ -190,8 +190,8 @@ class ErasurePlanner(Planner):
                     yield from self._plans(path)
 
     def conclusion(self) -> list[str]:
-        if self._put is not None:
-            self._put(self._certificate.as_object(self.failures.errors))
+        if self._certificate is not None:
+            self._certificate.finish(self.failures.errors)
         return []
 
     def _plans(self, directory: str) -> Iterator[Plan]:
@@ -206,14 +206,17 @@ class ErasurePlanner(Planner):
                 stage = None if is_dry else stack.enter_context(quarantine.staging(directory))
                 self._rewrite(found, workers, stage)
             progress.erase()
-            row = self._row(found, time.monotonic() - began)
-            yield found.plan()
+            row, plan = self._row(found, time.monotonic() - began), found.plan()
+            if self._certificate is not None:
+                keys = {key for each in found.found for key in each.keys}
+                self._certificate.begin(self._certified(found, before, row), keys, bool(plan))
+            yield plan
             if directory in self.failures.errors:
                 return
         self.facts["records"] += found.records
         self.reporter.summary(row, ())
-        if self._put is not None:
-            self._certify(found, before, row)
+        if self._certificate is not None:
+            self._certificate.end(directory, self._digests(found))
 
     def _search(self, directory: str, workers: CleaningThreads, progress: Progress) -> Erasure:
         found = Erasure(directory, read_segments(directory))
@@ -311,24 +314,15 @@ class ErasurePlanner(Planner):
         return [path for path, status in statuses.items() if status.st_nlink > inodes.count(status.st_ino)]
 
     def _digests(self, found: Erasure) -> dict[str, tuple[int, str]]:
-        if self._put is None:
+        if self._certificate is None:
             return {}
         return sizes_and_digests(found.directory, [segment_stem(s.base_offset) + LOG for s in found.segments])
 
-    def _certify(self, found: Erasure, before: dict[str, tuple[int, str]], row: dict[str, Any]) -> None:
-        """Adds a partition to the certificate, after its plan was applied."""
-        partition, after = self.nodes.partition(found.directory), self._digests(found)
-        for each in found.found:
-            self._certificate.keys |= each.keys
+    def _certified(self, found: Erasure, before: dict[str, tuple[int, str]], row: dict[str, Any]) -> dict[str, Any]:
+        """Returns what the certificate tells of a partition, before its plan is applied."""
+        partition = self.nodes.partition(found.directory)
         segments = [
-            {
-                "file": name,
-                "records": each.records,
-                "sizeBefore": size,
-                "sha256Before": sha256,
-                "sizeAfter": after[name][0],
-                "sha256After": after[name][1],
-            }
+            {"file": name, "records": each.records, "sizeBefore": size, "sha256Before": sha256}
             for (name, (size, sha256)), each in zip(before.items(), found.found, strict=True)
         ]
         others = [
@@ -340,7 +334,7 @@ class ErasurePlanner(Planner):
             for each, change in found.others
         ]
         names = ("directory", "records", "offsets", "notSearched", "replicas", "remoteThrough", "otherNames")
-        self._certificate.partitions.append(
+        return (
             {name: row[name] for name in names}
             | {"topic": partition.topic, "partition": partition.number, "topicId": partition.topic_id or None}
             | {"segments": segments, "otherFiles": others}

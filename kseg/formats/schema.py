@@ -153,10 +153,12 @@ class MessageSchema:
         position: int = 0,
         max_items: int = MAX_ITEMS,
         spans: "list[FieldSpan] | None" = None,
+        sizes: list[int] | None = None,
     ) -> tuple[dict[str, Any], int]:
         """Returns the message of `version` at `position`, and the position after it; adds the places of its texts and
-        bytes to `spans`, in order. Raises MessageError."""
-        reader = _MessageReader(data, position, self, version, max_items, spans)
+        bytes to `spans`, in order, and the positions of the bytes of all lengths, counts, tags and markers of null to
+        `sizes`: where these bytes are the same, another message has the same `spans`. Raises MessageError."""
+        reader = _MessageReader(data, position, self, version, max_items, spans, sizes)
         value = reader.struct(self.fields)
         return value, reader.position
 
@@ -318,14 +320,30 @@ class _MessageReader(Wire):
         version: int,
         max_items: int,
         spans: list[FieldSpan] | None,
+        sizes: list[int] | None,
     ) -> None:
         super().__init__(data, position)
+        self.sizes = sizes
         self.max_items = max_items
         self.message = message
         self.spans = spans
         self.version = version
         self.items = 0
         self.is_flexible = message.flexible is not None and _reaches(version, message.flexible)
+
+    def _noted(self, start: int) -> None:
+        if self.sizes is not None:
+            self.sizes += range(start, self.position)
+
+    def uvarint(self) -> int:
+        start, value = self.position, super().uvarint()
+        self._noted(start)
+        return value
+
+    def _size(self, layout: Struct) -> int:
+        start, value = self.position, int(self.number(layout))
+        self._noted(start)
+        return value
 
     def struct(self, fields: tuple[Field, ...]) -> dict[str, Any]:
         in_line, known = _layout(fields, self.version)
@@ -372,7 +390,7 @@ class _MessageReader(Wire):
 
     def length(self, layout: Struct) -> int:
         if not self.is_flexible:
-            return int(self.number(layout))
+            return self._size(layout)
         claimed = self.uvarint() - 1
         return claimed if claimed >= -(1 << 31) else claimed + (1 << 32)
 
@@ -402,7 +420,7 @@ class _MessageReader(Wire):
         return data
 
     def nested(self, each: Field, _name: str, is_nullable: bool) -> dict[str, Any] | None:
-        if is_nullable and (self.number(_NUMBERS["i8"]) < 0 if each.tag is None else self.uvarint() <= 0):
+        if is_nullable and (self._size(_NUMBERS["i8"]) < 0 if each.tag is None else self.uvarint() <= 0):
             return None
         if self.version > self.message.highest:
             raise MessageError(f"Can't read version {self.version} of {each.name}")

@@ -5,7 +5,6 @@ find, and what compaction and retention do to a partition and its segments: line
 terminal.
 """
 
-import json
 import os
 import textwrap
 from collections import Counter, defaultdict
@@ -645,11 +644,6 @@ def with_names(row: Row, *lists: str) -> Row:
     found = {**row, "directory": name_value(row["directory"])}
     found["notSearched"] = [{**each, "file": name_value(each["file"])} for each in row["notSearched"]]
     return found | {name: [name_value(path) for path in row[name]] for name in lists}
-
-
-def put_certificate(sink: Sink, row: Row) -> None:
-    """Writes the certificate of an erasure, for people too."""
-    sink.put(json.dumps(row, indent=1))
 
 
 def _erased(row: Row) -> list[str]:

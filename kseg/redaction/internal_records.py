@@ -11,7 +11,8 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, Protocol
+from operator import itemgetter
+from typing import Any, NamedTuple, Protocol
 
 from kseg.decoders import FOR_TOPIC, name_for
 from kseg.decoders.framed import CONFIG, SECRET_CONFIG, read_framed
@@ -65,6 +66,8 @@ _VALUES_KEPT = frozenset(
 """Settings whose values are Kafka's words."""
 
 _VERSION = struct.Struct(">h")
+_MAX_REMEMBERED = 1 << 16
+"""Keys whose replacements are kept: most records of a group have one of a few."""
 
 
 class RecordRule(Protocol):
@@ -142,18 +145,32 @@ def _replacement(name: str, path: str, each: Field | None, names: Pseudonyms) ->
     return names.principal if name in _PRINCIPALS else names.name
 
 
+class _Form(NamedTuple):
+    """The places of the texts in messages of one length: in those in which the bytes of all sizes are the same."""
+
+    sizes_of: Callable[[bytes], object]
+    sizes: object
+    spans: list[FieldSpan]
+
+
 class CoordinatorRule:
     """Replaces in the records of coordinators (`kseg.decoders.keyed`)."""
 
     def __init__(self, topic: Topic, names: Pseudonyms) -> None:
         self._topic, self._names = topic, names
+        self._forms: dict[tuple[str, int, int], _Form] = {}
+        self._keys: dict[bytes, bytes | None] = {}
 
     def replace(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
         kind = _VERSION.unpack_from(key)[0] if key is not None and len(key) >= _VERSION.size else -1
         message = self._topic.keys.get(kind)
         if message is None or key is None:
             return _payloads(key, value, self._names)
-        new_key = self._message(message, key, kind)
+        if key not in self._keys:
+            if len(self._keys) >= _MAX_REMEMBERED:
+                self._keys.clear()
+            self._keys[key] = self._message(message, key, kind)
+        new_key = self._keys[key]
         if new_key is None:
             return _payloads(key, value, self._names)
         if value is None or len(value) < _VERSION.size:
@@ -163,11 +180,17 @@ class CoordinatorRule:
 
     def _message(self, message: MessageSchema, data: bytes, version: int) -> bytes | None:
         """Returns the bytes of a message behind its version; None if it cannot be read."""
-        spans: list[FieldSpan] = []
+        form = self._forms.get((message.name, version, len(data)))
+        if form is not None and form.sizes_of(data) == form.sizes:
+            return _in_spans(data, form.spans, _fields_by_path(message), self._names)
+        spans, sizes = list[FieldSpan](), list[int]()
         try:
-            fields, end = message.read(data, version, _VERSION.size, spans=spans)
+            fields, end = message.read(data, version, _VERSION.size, spans=spans, sizes=sizes)
         except MessageError:
             return None
+        if end == len(data) and len(sizes) > 1 and not any(each and each.kind == "bytes" for each, _, _ in spans):
+            sizes_of = itemgetter(*sizes)
+            self._forms[message.name, version, len(data)] = _Form(sizes_of, sizes_of(data), spans)
         of_consumers = fields.get("protocolType", "consumer") == "consumer"
         out = bytearray(_in_spans(data, spans, _fields_by_path(message), self._names))
         for each, start, stop in spans:

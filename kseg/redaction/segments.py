@@ -4,30 +4,16 @@ The kernel replaces the records of intact batches, run by run. It leaves compres
 `kseg.redaction.batches`.
 """
 
-import struct
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from kseg.formats.compressing import compress
 from kseg.formats.compression import expansion_buffer
-from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.record_batch import HEADER_BYTES, parse_header
 from kseg.formats.rows import BytesLike, Scratch, int64s
-from kseg.kernel.layout.headers import (
-    CODEC,
-    ENTRY_MAGIC,
-    ENTRY_OVERHEAD,
-    ENTRY_SIZE,
-    MAGIC_V2,
-    V0_HEADER_BYTES,
-    V1_HEADER_BYTES,
-    V2_ATTRIBUTES,
-    V2_CRC,
-    V2_FLAGS,
-)
+from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_SIZE, MAGIC_V2, V0_HEADER_BYTES, V1_HEADER_BYTES
 from kseg.kernel.layout.rows import DONE, FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH, NEEDS_PACKING
-from kseg.kernel.scan.checksums import crc32c
 from kseg.limits import MAX_BATCH_BYTES, WINDOW_BYTES
-from kseg.redaction.batches import BatchRedaction, random_like, target_of
+from kseg.redaction.batches import BatchRedaction, packed, random_like
 from kseg.redaction.internal_records import RecordRule
 from kseg.redaction.pseudonyms import Pseudonyms
 from kseg.segment.files import SegmentFile
@@ -35,7 +21,6 @@ from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader, describe, open_segment
 from kseg.stores.extent import next_data
 
-_INT32 = struct.Struct(">i")
 _HEADS = V1_HEADER_BYTES + 4, V0_HEADER_BYTES + 4, HEADER_BYTES, 0
 """Bytes of a header at the start of damage, with the size of a key: numbers, and no payload."""
 _ATTEMPTS = 4
@@ -151,9 +136,8 @@ class SegmentRedaction:
                 yield self._moved(start + done, start + position, memoryview(out)[done:position])
             if status == NEEDS_PACKING:
                 assert self._expansion is not None
-                new = packed(
-                    bytes(data[position : position + HEADER_BYTES]), self._expansion.view()[: replacer.area_size]
-                )
+                header = parse_header(data[position : position + HEADER_BYTES])
+                new = packed(header, self._expansion.view()[: replacer.area_size])
             else:
                 new = self._batches.batch(reader.batch(run, first + replacer.frame))
             yield self._moved(start + position, start + end, new)
@@ -206,15 +190,14 @@ class SegmentRedaction:
         for _ in range(_ATTEMPTS):
             for head in (0,) if damage.code == "nonsense-block" else heads:
                 new = old[:head] + random_like(old[head:])
+                if head <= ENTRY_SIZE < len(old):  # whether a broker takes the length for impossible, or only for long
+                    new = _with_sign(new, old)
                 if is_alike(new):
                     return new
         return new
 
 
-def packed(head: bytes, area: memoryview) -> bytes:
-    """Returns a v2 batch of the header ``head`` and these records, compressed by its codec, with a right checksum."""
-    records = compress(target_of(head[V2_FLAGS] & CODEC), area)
-    new = bytearray(head) + records
-    new[ENTRY_SIZE:ENTRY_OVERHEAD] = _INT32.pack(len(new) - ENTRY_OVERHEAD)
-    new[V2_CRC:V2_ATTRIBUTES] = crc32c(memoryview(new)[V2_ATTRIBUTES:]).to_bytes(4, "big")
-    return bytes(new)
+def _with_sign(new: bytes, old: bytes) -> bytes:
+    """Returns ``new`` with the sign of the length that stands in ``old``."""
+    sign = new[ENTRY_SIZE] & 0x7F | old[ENTRY_SIZE] & 0x80
+    return new[:ENTRY_SIZE] + bytes((sign,)) + new[ENTRY_SIZE + 1 :]

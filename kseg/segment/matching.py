@@ -1,7 +1,7 @@
 """Finds the rows of a batch whose keys, values or headers match."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from kseg.formats.rows import Rows
 from kseg.kernel.layout.rows import ROW_HEADER_COUNT, ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_WIDTH
@@ -37,17 +37,16 @@ def matching_rows(
     """Returns the rows of which a column or header contains a match, all without patterns. Null never does."""
     if not patterns:
         return wanted
-    places = [(column_of(rows, column), column_of(rows, column + 1)) for column in columns]  # a start, then its size
-    has_headers = with_headers and any(column_of(rows, ROW_HEADER_COUNT))
-
-    def texts(i: int) -> Iterator[bytes]:
-        for starts, sizes in places:
-            if sizes[i] >= 0:
-                yield bytes(rows.payload[starts[i] : starts[i] + sizes[i]])
-        if has_headers:
-            yield from (header_text(key, value) for key, value in headers_of(rows, i * ROW_WIDTH))
-
-    return [i for i in wanted if matches_any(patterns, texts(i))]
+    found, payload = set[int](), rows.payload
+    for column in columns:
+        starts, sizes = column_of(rows, column), column_of(rows, column + 1)
+        for search in (pattern.search for pattern in patterns):
+            found.update(i for i in wanted if sizes[i] >= 0 and search(payload[starts[i] : starts[i] + sizes[i]]))
+    if with_headers and any(column_of(rows, ROW_HEADER_COUNT)):
+        for i in wanted:
+            if matches_any(patterns, (header_text(key, value) for key, value in headers_of(rows, i * ROW_WIDTH))):
+                found.add(i)
+    return sorted(found)
 
 
 def rows_with_key(rows: Rows, key: bytes) -> list[int]:

@@ -1,5 +1,7 @@
 """Kafka's own loader does with the twin of a damaged partition what it does with the original."""
 
+import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +11,8 @@ import pytest
 from broker import loading
 from broker.loading import Loader
 from broker.rounds import DEFAULT_INTERVAL_BYTES, NOW_MS, RELEASES, damaged
+from kseg.formats.record_batch import HEADER_BYTES
+from kseg.kernel.layout.rows import be32
 from kseg.node.node import Nodes
 from redaction.twins import logs_at, shape_of, twin_of
 
@@ -29,15 +33,28 @@ def left_by(loader: Loader, partition: Path, interval_bytes: int) -> tuple[str, 
     return answer, [*shape], {name: None if name.endswith((".log", "index")) else what for name, what in files.items()}
 
 
-@pytest.mark.parametrize("number", range(8))
+def is_header_cut(partition: Path, what: str) -> bool:
+    """Whether bytes of a header were lost: payload stands in their place, which is another one in the twin."""
+    found = re.search(r"(\S+): \d+ bytes out at (\d+)", what)
+    if found is None:
+        return False
+    data, lost_at, position = (partition / found[1]).read_bytes(), int(found[2]), 0
+    while position < lost_at and (end := position + 12 + max(be32(data, position + 8), 0)) <= lost_at:
+        position = end
+    return lost_at < position + HEADER_BYTES
+
+
+@pytest.mark.parametrize("number", range(int(os.environ.get("KSEG_ROUNDS", "8"))))
 def test_the_loader_leaves_the_same_of_a_twin(loader: Loader, number: int, tmp_path: Path) -> None:
+    """Other seeds may differ where a compressed batch with a wrong last offset gets an index entry only in the original
+    (seed 2, round 19)."""
     original = tmp_path / "damaged"
-    partitions = damaged(original, "redact", number)
+    partitions = damaged(original, os.environ.get("KSEG_ROUNDS_SEED", "redact"), number)
     twin, nodes, misses = twin_of(original, tmp_path / "twin"), Nodes(), []
     for partition, what in partitions.items():
-        interval_bytes = nodes.partition(str(partition)).interval_bytes[0] or DEFAULT_INTERVAL_BYTES
-        if "bytes out" in what:  # a loader takes payload for a header there, which is another one in the twin
+        if is_header_cut(partition, what):
             continue
+        interval_bytes = nodes.partition(str(partition)).interval_bytes[0] or DEFAULT_INTERVAL_BYTES
         is_plain = all(item[2:3] in ((), ("none",)) for item in shape_of(partition) if len(item) > 3)
         old, new = (left_by(loader, root / partition.name, interval_bytes) for root in (original, twin))
         if old != new:

@@ -10,8 +10,9 @@ from cli.command import files
 from kseg.changes import apply, journal, quarantine, undo
 from kseg.changes.driver import command, undoing
 from kseg.cli.main import run
+from kseg.erasure import certificate
 
-MODULES = (apply, journal, command, quarantine, undo, undoing)
+MODULES = (apply, certificate, journal, command, quarantine, undo, undoing)
 """Modules that write to the disk."""
 
 

@@ -2,10 +2,12 @@
 them, and undo restores every byte."""
 
 import errno
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,6 +125,37 @@ def test_it_is_completed_or_taken_back(
             assert kseg("undo", "-q", partition).status == 0, ender.at
             assert files(partition.parent) == before, ender.at
         shutil.rmtree(partition.parent)
+
+
+def test_a_certificate_names_what_both_runs_have_erased(
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two partitions of a log directory; one has records to erase in other files, too."""
+
+    (tmp_path / "logs").mkdir()
+    shutil.copytree(PLAIN, retained(tmp_path / "logs").parent / PLAIN.name)
+
+    def made(folder: Path) -> tuple[object, ...]:
+        shutil.copytree(tmp_path / "logs", folder)
+        return "erase", "--quiet", "--offsets", "40..70", "--certificate", folder / "certificate", folder
+
+    def certified(folder: Path) -> list[dict[str, Any]]:
+        assert not (folder / "certificate.unfinished").exists()
+        found = json.loads((folder / "certificate").read_text())
+        assert found["failed"] == []
+        return [{**row, "directory": ""} for row in found["partitions"]]
+
+    disk = CountingDisk()
+    on(disk, monkeypatch, *made(tmp_path / "whole"))
+    wanted = certified(tmp_path / "whole")
+    assert [len(each["otherFiles"]) for each in wanted] == [0, 2]
+    assert all(row["records"] for each in wanted for row in (each, *each["otherFiles"]))
+    for at in points(len(disk.calls), MAX_POINTS):
+        arguments = made(tmp_path / "struck")
+        on(KillingDisk(at), monkeypatch, *arguments)
+        assert kseg(*arguments).status == 0, at
+        assert certified(tmp_path / "struck") == wanted, at
+        shutil.rmtree(tmp_path / "struck")
 
 
 @pytest.mark.parametrize("sweep", [SWEEPS["salvage"], SWEEPS["retain"]], ids=["salvage", "retain"])

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.decoders import FOR_TOPIC, decoder
+from kseg.decoders.schemas import TRANSACTION_STATE
 from kseg.formats.control import parse_control
-from kseg.redaction.internal_records import SchemasRule, control_value, rule_for
+from kseg.redaction.internal_records import CoordinatorRule, SchemasRule, control_value, rule_for
 from kseg.redaction.pseudonyms import Pseudonyms
 from kseg.sidefiles.hash_order import string_hash
 from verification.partitions import TESTDATA
@@ -43,6 +44,9 @@ def test_records_of_internal_topics_decode_as_before(name: str) -> None:
     for record in (each for each in records() if each["decoder"] == name):
         old = [None if each is None else bytes.fromhex(each) for each in (record["key"], record["value"])]
         new = rule.replace(*old)
+        fresh = rule_for(TOPICS[name], ".log", NAMES)
+        assert fresh is not None
+        assert rule.replace(*old) == new == fresh.replace(*old)
         assert [each and len(each) for each in new] == [each and len(each) for each in old]
         before, after = decode(*old, 0), decode(*new, 0)
         if "rror" not in f"{before.key_text}{before.payload_text}" and before.payload_text is not None:
@@ -50,6 +54,25 @@ def test_records_of_internal_topics_decode_as_before(name: str) -> None:
             assert numbers_of(after.value) == numbers_of(before.value)
             assert numbers_of(after.key) == numbers_of(before.key)
     assert decoded > 9
+
+
+def test_messages_of_one_length_may_have_other_texts() -> None:
+    """Once a form of messages is known, lengths alone tell whether another one has it."""
+    message, names = TRANSACTION_STATE.values[0], Pseudonyms(with_topics=True)
+    rule = CoordinatorRule(TRANSACTION_STATE, names)
+    key = bytes(2) + TRANSACTION_STATE.keys[0].write({"transactionalId": "payments"}, 0)
+
+    def told(version: int, first: str, second: str, time: int) -> tuple[bytes, bytes]:
+        partitions = [{"topic": topic, "partitionIds": [1]} for topic in (first, second)]
+        fields = {"transactionPartitions": partitions, "transactionLastUpdateTimestampMs": time}
+        return key, version.to_bytes(2, "big") + message.write(fields, version)
+
+    for version in (0, 1):
+        for time in (1, 2):
+            for first, second in (("ab", "cdefgh"), ("abcdef", "gh"), ("ab", "cdefgh")):
+                _, new = rule.replace(*told(version, first, second, time))
+                topics = [names.topic(each.encode()).decode() for each in (first, second)]
+                assert new == told(version, *topics, time)[1]
 
 
 def test_hosts_of_voters_are_replaced() -> None:

@@ -43,6 +43,7 @@ from kseg.export.arrow import COLUMNS, by_partition, int64_column, record_column
 from kseg.export.chunk import OFFSET
 from kseg.formats.compressing import NONE, build_batch, target_of
 from kseg.formats.compression import CODEC_NAMES
+from kseg.formats.json_values import BATCHES, RECORD, names_in
 from kseg.formats.record_batch import RecordBatchHeader
 from kseg.formats.rows import Rows
 from kseg.formats.suffixes import LOG
@@ -86,21 +87,7 @@ def import_records(
 
 # Lines
 
-_RECORD_FIELDS = frozenset(
-    {
-        "type", "file", "position", "topic", "partition", "offset", "nextOffset", "timestamp", "timestampType",
-        "sequence", "keySize", "valueSize", "headers", "isValid", "proven", "key", "value", "control", "keyFormat",
-        "keySchema", "valueFormat", "valueSchema",
-    }
-)  # fmt: skip
-_BATCH_FIELDS = frozenset(
-    {
-        "type", "file", "position", "size", "magic", "baseOffset", "lastOffset", "nextOffset", "count", "baseSequence",
-        "lastSequence", "producerId", "producerEpoch", "partitionLeaderEpoch", "isTransactional", "isControl",
-        "deleteHorizonMs", "compression", "timestampType", "baseTimestamp", "maxTimestamp", "crc", "isValid",
-        "problems",
-    }
-)  # fmt: skip
+_RECORD_FIELDS, _BATCH_FIELDS = names_in(RECORD) | {"proven"}, names_in(BATCHES)
 """All fields that a dump writes, including derived ones that are ignored here."""
 _HEADER_FIELDS = frozenset({"key", "value"})
 _TIMESTAMP_TYPES = (None, "CreateTime", "LogAppendTime", "NoTimestampType")

@@ -2,10 +2,32 @@
 
 import math
 import os
+import re
 from binascii import b2a_base64
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+
+PLACE = "file: bytes, position: int"
+_BATCH_END = "crc: int, isValid: flag, problems: []text"
+RECORD = f"""{PLACE}, topic: bytes?, partition: int?, offset: int, timestamp?: int?, timestampType?: text?,
+    sequence?: int?, keySize?: int?, valueSize?: int?, headers?: []header, key?: any, value?: any, keyFormat?: text,
+    keySchema?: any, valueFormat?: text, valueSchema?: any, control?: control, nextOffset?: int, isValid?: flag"""
+BATCHES = f"""\
+batch = {PLACE}, size: int, magic: int, baseOffset: int, lastOffset: int, count: int, baseSequence: int?,
+    lastSequence: int?, producerId: int?, producerEpoch: int?, partitionLeaderEpoch: int?, isTransactional: flag,
+    isControl: flag, deleteHorizonMs: int?, compression: text, timestampType: text, baseTimestamp: int?,
+    maxTimestamp: int?, {_BATCH_END}
+batch = {PLACE}, size: int, magic: int, baseOffset: int?, lastOffset: int, count: int?, compression: text,
+    timestampType?: text, maxTimestamp?: int?, {_BATCH_END}
+batch = {PLACE}, size: int, magic: int, baseOffset: int, nextOffset: int, compression: text, {_BATCH_END}"""
+"""The fields of the batches (by era) and records that a dump writes and an import reads: tables of
+`kseg.output.json_schema`."""
+
+
+def names_in(table: str) -> frozenset[str]:
+    """Returns the names of the fields in such a table, and ``type``."""
+    return frozenset(re.findall(r"(\w+)\??: ", table)) | {"type"}
 
 
 @cache

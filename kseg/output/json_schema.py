@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from kseg.formats.json_values import BATCHES, PLACE, RECORD
 from kseg.segment.files import STREAMS_CHECKPOINT
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from kseg.sidefiles.kinds import ENTRY_NAMES
@@ -105,13 +106,7 @@ details = magic?: int, storedChecksum?: int, computedChecksum?: int, firstOffset
 """
 """Nested objects."""
 
-_PLACE = "file: bytes, position: int"
-_BATCH_END = "crc: int, isValid: flag, problems: []text"
-_DAMAGE = f"code: text, {_PLACE}, length: int, message: text"
-
-_RECORD = f"""{_PLACE}, topic: bytes?, partition: int?, offset: int, timestamp?: int?, timestampType?: text?,
-    sequence?: int?, keySize?: int?, valueSize?: int?, headers?: []header, key?: any, value?: any, keyFormat?: text,
-    keySchema?: any, valueFormat?: text, valueSchema?: any, control?: control, nextOffset?: int, isValid?: flag"""
+_DAMAGE = f"code: text, {PLACE}, length: int, message: text"
 
 _CHECKPOINTS = "\n".join(
     f"{name} = file: bytes, topic: text, partition: int, offset: int"
@@ -119,14 +114,8 @@ _CHECKPOINTS = "\n".join(
 )
 
 _DUMP = f"""
-batch = {_PLACE}, size: int, magic: int, baseOffset: int, lastOffset: int, count: int, baseSequence: int?,
-    lastSequence: int?, producerId: int?, producerEpoch: int?, partitionLeaderEpoch: int?, isTransactional: flag,
-    isControl: flag, deleteHorizonMs: int?, compression: text, timestampType: text, baseTimestamp: int?,
-    maxTimestamp: int?, {_BATCH_END}
-batch = {_PLACE}, size: int, magic: int, baseOffset: int?, lastOffset: int, count: int?, compression: text,
-    timestampType?: text, maxTimestamp?: int?, {_BATCH_END}
-batch = {_PLACE}, size: int, magic: int, baseOffset: int, nextOffset: int, compression: text, {_BATCH_END}
-record = {_RECORD}, proven?: flag
+{BATCHES}
+record = {RECORD}, proven?: flag
 damage = {_DAMAGE}, indexOffset?: int?, logOffset?: int?, indexTimestamp?: int?, logTimestamp?: int?,
     previousTimestamp?: int?
 sanityCheck = file: bytes, passed: flag, message: text?
@@ -214,14 +203,14 @@ summary = changed: flag, dryRun: flag, damageRemains: flag, directories: int, ac
 """
 
 _RECOVER = f"""{_CHANGES}
-cut = code: text?, {_PLACE}, length: int, nextOffset: int, laterSegments: []bytes, intactBatches: int,
+cut = code: text?, {PLACE}, length: int, nextOffset: int, laterSegments: []bytes, intactBatches: int,
     intactRecords: int, firstOffset: int?, lastOffset: int?, firstTimestamp: int?, lastTimestamp: int?
 damage = {_DAMAGE}
 leftOut = {_DAMAGE}, intactBatches: int, intactRecords: int, firstOffset: int?, lastOffset: int?
 salvage = directory: bytes, damagedRanges: int, mendedHeaders: int, movedStretches: int, ambiguousBatches: int
-remains = code: text, {_PLACE}, offset: int?, message: text, firstMissing?: int, lastMissing?: int
+remains = code: text, {PLACE}, offset: int?, message: text, firstMissing?: int, lastMissing?: int
 remains = directory: bytes, message: text
-record = {_RECORD}, proven: flag
+record = {RECORD}, proven: flag
 """
 
 _RESTORE = """
@@ -300,7 +289,7 @@ OBJECTS = {
     "compact": _CHANGES + _COMPACT,
     "retain": _CHANGES + _RETAIN,
     "erase": _ERASE,
-    "convert": f"{_CHANGES}record = {_RECORD}",
+    "convert": f"{_CHANGES}record = {RECORD}",
     "undo": _CHANGES + _UNDO,
     "restore": _RECOVER + _RESTORE,
     "carve": _CARVE,

@@ -3,7 +3,6 @@
 import click
 
 from kseg.cli import options as cli
-from kseg.kernel.files.system import keep_freed_memory
 from kseg.stores.archives.spool import Spool
 from kseg.views.groups import Groups, GroupsOptions
 
@@ -19,5 +18,4 @@ def command(options: GroupsOptions, spool: Spool) -> int:
     PATH is a log directory, or partitions of __consumer_offsets. Exit status 1: damage was found there, so that
     commits may be missing.
     """
-    keep_freed_memory()
     return cli.view(options, spool, lambda sink, options: Groups(sink, options).run())

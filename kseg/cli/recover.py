@@ -14,7 +14,6 @@ from kseg.cli.changing import changing_options, run_change
 from kseg.cli.options import Command, filled, paths_argument, spool_options, usage_errors
 from kseg.errors import RequestError
 from kseg.formats.rows import Scratch
-from kseg.kernel.files.system import keep_freed_memory
 from kseg.node.node import Nodes
 from kseg.options.declaration import given_in
 from kseg.output.notices import Presentation
@@ -51,7 +50,6 @@ def command(
 
 def settled(options: _Options) -> _Options:
     """Returns the options with the mode that others of them imply. Raises UsageError if another one is given."""
-    keep_freed_memory()
     given = given_in(options)
     implying = [name for name in _IMPLY_SALVAGE if name in given]
     has_mode = click.get_current_context().get_parameter_source("mode") is ParameterSource.COMMANDLINE

@@ -8,7 +8,6 @@ import click
 from kseg.changes.driver.command import ChangeOptions
 from kseg.cli.changing import changing_options, run_change
 from kseg.cli.options import Command, filled, paths_argument
-from kseg.kernel.files.system import keep_freed_memory
 from kseg.output.notices import Presentation
 from kseg.recovery.options import ReindexOptions
 from kseg.recovery.planner import ReindexPlanner
@@ -23,7 +22,6 @@ def command(paths: tuple[str, ...], options: ReindexOptions, change: ChangeOptio
 
     The bytes are those of a broker's own rebuild. A damaged .log is skipped: repair it first with kseg recover.
     """
-    keep_freed_memory()
     change = replace(change, is_dry=change.is_dry or options.checks)
     if options.checks:
         from kseg.verification.recovery_checks import ReindexCheck  # a rebuild needs no verification

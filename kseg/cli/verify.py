@@ -8,7 +8,6 @@ import click
 
 from kseg.cli import options as cli
 from kseg.findings.table import INFO, KINDS
-from kseg.kernel.files.system import keep_freed_memory
 from kseg.options.declaration import CONTENTS, Option
 from kseg.output import findings
 from kseg.output.fleet_table import CENSUS_FIELDS, MAX_SEPARATE_PARTITIONS
@@ -92,7 +91,6 @@ def command(
     with cli.usage_errors():
         options.check()
     spool.omits_batches = options.needs_only_headers and not engine.is_spark
-    keep_freed_memory()
     gc.freeze()  # imported modules are never freed
     others = () if options.against is None else (options.against,)
     with (

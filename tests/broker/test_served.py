@@ -1,7 +1,8 @@
 """Kafka's own clients and tools on ``kseg serve``: they read what they read from the brokers that wrote the logs."""
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,9 @@ pytestmark = pytest.mark.broker
 
 COMMITTED, TXN = TESTDATA / "kafka-4.3.1/committed", TESTDATA / "kafka-4.3.1/clients"
 NO_LOGGING = ("org.slf4j", "slf4j-nop", "1.7.36")
-MIRROR = "4.3.1"
-"""The newest release whose MirrorMaker the repository of Maven is sure to have."""
+CONNECT = "4.3.1"
+"""The newest release whose MirrorMaker and Connect the repository of Maven is sure to have."""
+FLINK, FLINK_SOURCE = "1.20.0", "3.4.0-1.20"
 
 Serve = Callable[..., "kseg.LogServer"]
 READ = [path for path in CONSUMED if not {"kafka-0.6", "kafka-0.7.2"} & {*path.parts} and "__" not in str(path)]
@@ -79,7 +81,7 @@ def test_kafkas_tools_work(tool: str, arguments: list[str], told: str, kseg_serv
 @pytest.mark.slow
 def test_mirrormaker_brings_all_records_into_a_broker(client: Client, kseg_server: Serve, tmp_path: Path) -> None:
     """With keys, headers and timestamps; what was aborted is left out."""
-    class_path = jars.class_path("connect-mirror", MIRROR, NO_LOGGING)
+    class_path = jars.class_path("connect-mirror", CONNECT, NO_LOGGING)
     topic = "librdkafka-txn"
     with KraftNode(tmp_path / "node", client) as node:
         node.start()
@@ -97,14 +99,57 @@ def test_mirrormaker_brings_all_records_into_a_broker(client: Client, kseg_serve
         properties = tmp_path / "mirror.properties"
         properties.write_text("".join(f"{name} = {value}\n" for name, value in settings.items()))
         wanted = [row[1:] for row in fields_of(TXN / f"{topic}-0", "read_committed")]
-        words = java(class_path, "org.apache.kafka.connect.mirror.MirrorMaker", str(properties))
-        with (tmp_path / "mirror.log").open("wb") as log, subprocess.Popen(words, stdout=log, stderr=log) as mirror:
-            try:
-                copy = node.logs / f"old.{topic}-0"
-                wait_until(lambda: copy.is_dir() and len(fields_of(copy)) >= len(wanted))
-            finally:
-                mirror.kill()
+        copy = node.logs / f"old.{topic}-0"
+        with running(java(class_path, "org.apache.kafka.connect.mirror.MirrorMaker", str(properties)), tmp_path):
+            wait_until(lambda: copy.is_dir() and len(fields_of(copy)) >= len(wanted))
         assert [row[1:] for row in fields_of(copy)] == wanted
+
+
+@pytest.mark.slow
+def test_a_sink_of_kafka_connect_gets_all_values(kseg_server: Serve, tmp_path: Path) -> None:
+    file_sink = ("org.apache.kafka", "connect-file", CONNECT)
+    class_path = jars.class_path("connect-runtime", CONNECT, file_sink, NO_LOGGING)
+    text, out = "org.apache.kafka.connect.storage.StringConverter", tmp_path / "out.txt"
+    settings = {
+        "worker": {
+            "bootstrap.servers": kseg_server(COMMITTED).bootstrap, "key.converter": text, "value.converter": text,
+            "offset.storage.file.filename": tmp_path / "offsets", "listeners": "http://127.0.0.1:0",
+        },
+        "sink": {"name": "sink", "connector.class": "FileStreamSink", "topics": "orders", "file": out},
+    }  # fmt: skip
+    for name, lines in settings.items():
+        (tmp_path / name).write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+    wanted = values_of_orders()
+    words = java(
+        class_path, "org.apache.kafka.connect.cli.ConnectStandalone", *(str(tmp_path / name) for name in settings)
+    )
+    with running(words, tmp_path):
+        wait_until(lambda: out.exists() and len(out.read_text().splitlines()) >= len(wanted))
+    assert sorted(out.read_text().splitlines()) == wanted
+
+
+@pytest.mark.slow
+def test_flinks_source_gets_all_values(kseg_server: Serve) -> None:
+    more = [("org.apache.flink", name, FLINK) for name in ("flink-clients", "flink-connector-base")]
+    class_path = jars.class_path("flink-connector-kafka", FLINK_SOURCE, *more, NO_LOGGING, group="org.apache.flink")
+    opened = ["--add-opens=java.base/java.util=ALL-UNNAMED", str(Path(__file__).with_name("FlinkRead.java"))]
+    words = java(class_path, *opened, kseg_server(COMMITTED).bootstrap, "orders")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert sorted(done.stdout.splitlines()) == values_of_orders(), done.stderr[-2000:]
+
+
+def values_of_orders() -> list[str]:
+    with kseg.open([COMMITTED / "orders-0", COMMITTED / "orders-1"]) as log:
+        return sorted(record.value.decode() for record in log.records() if record.value is not None)
+
+
+@contextmanager
+def running(words: list[str], folder: Path) -> Iterator[None]:
+    with (folder / "program.log").open("wb") as log, subprocess.Popen(words, stdout=log, stderr=log) as process:
+        try:
+            yield
+        finally:
+            process.kill()
 
 
 def fields_of(partition: Path, isolation: str = "read_uncommitted") -> list[tuple[object, ...]]:

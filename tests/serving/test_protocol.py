@@ -2,9 +2,12 @@
 
 import io
 import struct
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kseg.formats.schema import Field, MessageError
 from kseg.serving.protocol import MAX_ITEMS, Request, UnknownVersionError, apis, read_request, response_parts
@@ -81,6 +84,23 @@ def _with_count(count: int) -> bytes:
 def test_a_length_that_lies_is_refused(data: bytes) -> None:
     with pytest.raises(MessageError):
         read_request(data)
+
+
+_LIES = st.sampled_from([b"", b"\xff" * 5, b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff\xfe", b"\x7f\xff"])
+
+
+@given(
+    st.sampled_from(VERSIONS), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 8), _LIES | st.binary(max_size=8)))
+)
+def test_a_changed_request_is_read_or_refused(kind: tuple[Any, int], changes: list[tuple[float, int, bytes]]) -> None:
+    api, version = kind
+    values = sample(api.request.fields, version) | ({"topicData": []} if api.name == "Produce" else {})
+    data = request(api.name, version, **values)[4:]
+    for share, gone, more in changes:
+        at = int(share * len(data))
+        data = data[:at] + more + data[at + gone :]
+    with suppress(MessageError):
+        assert read_request(data).api.key == struct.unpack(">h", data[:2])[0]
 
 
 @pytest.mark.parametrize(("key", "version", "known"), [(18, 99, 7), (18, -1, 7), (1, 3, None), (999, 0, None)])

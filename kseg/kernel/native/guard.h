@@ -152,7 +152,7 @@ static inline int kseg_guard_hit(const void *start) {
 
 #endif
 /* glibc returns the pages of each freed large block to the system, and the next output of a codec faults them in again:
- * a third of the time of a dump. Up to this size they are kept. */
+ * up to a sixth of the time of stats and conversions. Up to this size they are kept. */
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif

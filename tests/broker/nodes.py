@@ -46,6 +46,7 @@ log.retention.check.interval.ms=1000
 log.segment.delete.delay.ms=1000
 broker.heartbeat.interval.ms=300
 broker.session.timeout.ms=1500
+initial.broker.registration.timeout.ms=300000
 group.coordinator.threads=1
 share.coordinator.threads=1
 """

@@ -28,9 +28,9 @@ from kseg.segment.files import (
     SegmentFile,
     file_names,
     list_partitions,
-    list_segments,
     parse_partition_name,
     segment_file,
+    segments_among,
 )
 from kseg.segment.items import Damage
 from kseg.segment.reader import crc_holds
@@ -173,7 +173,8 @@ class _Partition:
     def __init__(self, directory: str, broker: BrokerState, scratch: Scratch) -> None:
         self._directory, self._broker, self._scratch = directory, broker, scratch
         self._names = file_names(directory)
-        files = [file for file in list_segments(directory) if file.kind == LOG and file.base_offset is not None]
+        listed = segments_among(directory, self._names)
+        files = [file for file in listed if file.kind == LOG and file.base_offset is not None]
         self._end = broker.recovery_point if broker.was_clean else None
         """The log end that a clean stop has recorded."""
         behind: list[int | None] = [file.base_offset for file in files[1:]]
@@ -404,17 +405,18 @@ class _Partition:
                 continue
             other = _Partition(path, BrokerState(), self._scratch)
             there = next((one for one in reversed(other._segments) if one.base <= segment.first), None)
-            if there is None or not _holds(there.path, segment, (segment.head, segment.tail)):
+            if there is None or not (there.behind == segment.last + 1 or _has_size(there.path, segment.size)):
+                continue
+            if not _holds(there.path, segment, (segment.head, segment.tail)):
                 continue
             other._walk(there)
             is_within = there.behind is None or there.last < there.behind
-            is_same = there.size == segment.size or there.behind == segment.last + 1
             known = [one for one in self._segments if one.linked]
             # If it is all that can be read here, and has the same name there, only side files can tell.
             is_alike = len(known) == 1 and there.base == segment.base
             against = sum(one.weight for one in other._of_side_files(there))
             is_at_home = against < here or (against == here and not is_alike)
-            if is_within and is_same and is_at_home:
+            if is_within and is_at_home:
                 by_base = {one.base: one.path for one in other._segments}
                 same = sum(_holds(by_base[one.base], one, (one.head,)) for one in known if one.base in by_base)
                 if not same * 2 > len(known) > 1:  # otherwise that partition has copies of most segments of this one
@@ -478,6 +480,12 @@ def index_fits(log: str) -> bool:
                 if not (position + MIN_BYTES <= end <= source.size and crc_holds(source.buffer, position, end)):
                     return False
     return True
+
+
+def _has_size(path: str, size: int) -> bool:
+    with suppress(OSError):
+        return Place(path).size() == size
+    return False
 
 
 def _holds(path: str, segment: WeighedSegment, ranges: Sequence[tuple[int, int]]) -> bool:

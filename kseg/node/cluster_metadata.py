@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
@@ -533,13 +533,20 @@ def read_topic_settings(directory: str) -> TopicSettings | None:
         newest = snapshots_among(files)[-1:]
         logs = _logs(files, newest[0].base_offset or 0 if newest else 0)
         read = [*newest, *logs]
-        if not read or sum(Place(file.path).size() for file in read) > MAX_BYTES:
+        found = [Place(file.path).status() for file in read]
+        if not read or sum(status.st_size for status in found) > MAX_BYTES:
             return None
-        loaded, errors = load_readable(files, kinds=_OF_TOPICS)
+        states = tuple((one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for one in found)
+        settings = _settings_in if Place(directory).tree is None else _settings_in.__wrapped__  # an archive is closed
+        return settings(tuple(files), states, "" if logs else "no .log file is left")
     except (KsegError, OSError):
         return None  # verification of the metadata partition itself reports the error
-    lacking = str(errors[0]) if errors else "" if logs else "no .log file is left"
-    return TopicSettings(loaded.image, lacking, files)
+
+
+@lru_cache(4)  # each damaged copy of a partition is recovered in dry runs, and each run asks for the settings
+def _settings_in(files: tuple[SegmentFile, ...], _states: tuple[object, ...], lacking: str) -> TopicSettings:
+    loaded, errors = load_readable(list(files), kinds=_OF_TOPICS)
+    return TopicSettings(loaded.image, str(errors[0]) if errors else lacking, list(files))
 
 
 # What a node's copy of __cluster_metadata says about the quorum, and whether the node is its only voter.

@@ -4,14 +4,15 @@ make one cluster of them, which serves every record that was acknowledged before
 import json
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from broker.client import Client
+from broker.client import Client, Served, Writer
 from broker.nodes import KRAFT, Trio, wait_until
-from broker.test_clusters import TOPICS, Writer, copied_live, values
+from broker.test_clusters import TOPICS, copied_live, write
 from cli.command import spawned
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -29,8 +30,8 @@ def test_named_commands_make_one_cluster(client: Client, tmp_path: Path, release
         trio.start()
         for topic in TOPICS:
             trio.create(topic)
-        with Writer(tmp_path / "writer", trio.nodes[1].address, 0) as writer:
-            wait_until(lambda: writer.count > 0)
+        with Client(tmp_path) as worker, Writer(partial(write, worker, trio.nodes[1].address), 0, 40) as writer:
+            wait_until(lambda: bool(writer.acknowledged))
             for number in ORDER:
                 time.sleep(PAUSE_SECONDS)
                 served = {topic: values(client.consume(trio.nodes[1].address, topic, 0)) for topic in TOPICS}
@@ -61,6 +62,10 @@ def test_named_commands_make_one_cluster(client: Client, tmp_path: Path, release
             got = values(client.consume(again.nodes[1].address, topic, 0))
             assert served[topic]
             assert served[topic].items() <= got.items(), (topic, sorted(served[topic].keys() - got.keys()))
+
+
+def values(records: Served) -> dict[int, Any]:
+    return {record["offset"]: record["value"] for record in records}
 
 
 def told(copies: dict[int, Path]) -> dict[str, Any]:

@@ -192,8 +192,10 @@ class Server:
             try:
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 peer = self._peer(client)
-                while await self._exchange(client, peer):
+                seconds = STALLED_SECONDS  # one that never asks holds its place as short as one that stops
+                while await self._exchange(client, peer, seconds):
                     self.statistics.requests += 1
+                    seconds = IDLE_SECONDS
             except (OSError, MessageError, EOFError):  # what it sends, or that it goes, is its own affair
                 return
             except Exception as error:  # noqa: BLE001 - it ends this connection, and no other
@@ -203,10 +205,10 @@ class Server:
         host, port = self._advertised or client.getsockname()[:2]
         return Peer(client.getpeername()[0], host.removeprefix("::ffff:"), port)
 
-    async def _exchange(self, client: socket.socket, peer: Peer) -> bool:
-        """Reads a request and answers it. Returns whether another may follow. Raises OSError, TimeoutError,
-        MessageError, EOFError."""
-        (size,) = _SIZE.unpack(await self._received(client, _SIZE.size, IDLE_SECONDS))
+    async def _exchange(self, client: socket.socket, peer: Peer, seconds: float) -> bool:
+        """Reads a request, which may begin after so many seconds, and answers it. Returns whether another may follow.
+        Raises OSError, TimeoutError, MessageError, EOFError."""
+        (size,) = _SIZE.unpack(await self._received(client, _SIZE.size, seconds))
         if not 0 < size <= MAX_REQUEST_BYTES:
             return False
         async with self._of_requests.of(size):

@@ -229,9 +229,19 @@ def test_silent_and_idle_connections_are_closed(kseg_server: Serve, monkeypatch:
     monkeypatch.setattr(connections, "IDLE_SECONDS", 0.5)
     server = kseg_server(CODECS)
     with Peer(server) as silent, Peer(server) as idle:
+        idle.ask("ApiVersions", 0)
         silent.socket.sendall(request("ApiVersions", 0)[:9])
         assert silent.is_closed()
         assert idle.is_closed()
+
+
+def test_one_that_never_asks_is_closed_before_idle_ones(kseg_server: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STALLED_SECONDS", 0.2)
+    server = kseg_server(CODECS)
+    with Peer(server) as idle, Peer(server) as mute:
+        idle.ask("ApiVersions", 0)
+        assert mute.is_closed()
+        assert idle.ask("ApiVersions", 0)["errorCode"] == 0
 
 
 def test_a_client_that_reads_nothing_holds_up_no_other(kseg_log: KsegLog, kseg_server: Serve) -> None:

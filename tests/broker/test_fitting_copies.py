@@ -22,7 +22,7 @@ LATER = "later"
 """A topic that is made after the first copy."""
 
 
-@pytest.mark.parametrize("release", [KRAFT, "4.3.1"])
+@pytest.mark.parametrize("release", [KRAFT, pytest.param("4.3.1", marks=pytest.mark.release)])
 def test_named_commands_make_one_cluster(client: Client, tmp_path: Path, release: str) -> None:
     copies: dict[int, Path] = {}
     served: dict[str, dict[int, Any]] = {}

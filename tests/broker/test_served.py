@@ -106,6 +106,7 @@ def test_mirrormaker_brings_all_records_into_a_broker(client: Client, kseg_serve
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_a_sink_of_kafka_connect_gets_all_values(kseg_server: Serve, tmp_path: Path) -> None:
     file_sink = ("org.apache.kafka", "connect-file", CONNECT)
     class_path = jars.class_path("connect-runtime", CONNECT, file_sink, NO_LOGGING)
@@ -129,6 +130,7 @@ def test_a_sink_of_kafka_connect_gets_all_values(kseg_server: Serve, tmp_path: P
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_flinks_source_gets_all_values(kseg_server: Serve) -> None:
     more = [("org.apache.flink", name, FLINK) for name in ("flink-clients", "flink-connector-base")]
     class_path = jars.class_path("flink-connector-kafka", FLINK_SOURCE, *more, NO_LOGGING, group="org.apache.flink")

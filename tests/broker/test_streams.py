@@ -13,7 +13,7 @@ from broker.client import VERSION, Client
 from broker.nodes import LOGGING, KraftNode, java, wait_until
 from broker.scenes import kseg
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.release]
 
 ALL = "{k1=1, k2=1, k3=1, k4=1, k5=1, k6=1}"
 ERASED = ALL.replace("k3=1, ", "")

@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 from kseg.errors import KsegError
 from kseg.findings import table as catalog
@@ -30,10 +30,13 @@ from kseg.verification.report import (
     ClusterState,
     Comparison,
     Finding,
+    Need,
     NodeStart,
     RepairStep,
     Report,
 )
+
+_Told = TypeVar("_Told", RepairStep, Need)
 
 COLORS = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
 NEEDED = {
@@ -209,7 +212,7 @@ class TextFindings(FindingsPrinter):
             for code in report.totals.codes:
                 notices.detail(f"{code}: {' '.join(texts_of(code))}")
         show_totals(report, notices, self.least)
-        steps = steps_of_no_cluster(report)
+        steps, needs = of_no_cluster(report, report.steps), of_no_cluster(report, report.needs)
         for step in steps[:NEXT_STEPS]:
             notices.warning(f"next, for {_some(step.codes)}:", shell_line(step.argv))
         if len(steps) > NEXT_STEPS:
@@ -217,10 +220,10 @@ class TextFindings(FindingsPrinter):
             notices.warning(f"next: {more}; --format json lists all")
         for cluster in report.clusters:
             self._show_sequence(cluster)
-        if report.needs:
+        if needs:
             notices.warning("needed from outside:")
         # The preconditions of repairs, with codes and places; below a decision the command that carries it out.
-        for name, found in groupby(report.needs, key=lambda need: need.needs):
+        for name, found in groupby(needs, key=lambda need: need.needs):
             of_name = list(found)
             for need in of_name[:NEXT_STEPS]:
                 how = " (kseg recover --from-replica)" if KINDS[need.codes[0]].repair == catalog.FROM_REPLICA else ""
@@ -312,10 +315,10 @@ def cluster_text(cluster: ClusterState) -> str:
     return text
 
 
-def steps_of_no_cluster(report: Report) -> list[RepairStep]:
-    """Returns the next steps that are not among the commands of a cluster."""
-    of_clusters = [argv for cluster in report.clusters for argv in cluster.commands]
-    return [step for step in report.steps if step.argv not in of_clusters]
+def of_no_cluster(report: Report, found: Iterable[_Told]) -> list[_Told]:
+    """Returns the steps or needs whose command is not among those of a cluster."""
+    of_clusters = [list(argv) for cluster in report.clusters for argv in cluster.commands]
+    return [one for one in found if list(one.argv or ()) not in of_clusters]
 
 
 def before_start(cluster: ClusterState) -> str:

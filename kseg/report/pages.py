@@ -35,10 +35,10 @@ from kseg.output.findings import (
     cluster_text,
     comparison_row,
     finding_row,
+    of_no_cluster,
     only_if_gone,
     show_totals,
     start_text,
-    steps_of_no_cluster,
 )
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.progress import Progress
@@ -550,14 +550,15 @@ def _verdict(report: Report, counts: list[Counter[str]]) -> tuple[str, str]:
 
 
 def _next_steps(report: Report) -> list[NextStep]:
-    steps = [NextStep(shell_line(step.argv), f"for {', '.join(step.codes)}") for step in steps_of_no_cluster(report)]
+    alone = of_no_cluster(report, report.steps)
+    steps = [NextStep(shell_line(step.argv), f"for {', '.join(step.codes)}") for step in alone]
     for cluster in report.clusters:
         steps += [NextStep(shell_line(argv), before_start(cluster)) for argv in cluster.commands]
         steps += [NextStep(shell_line(cluster.last_resort), only_if_gone(cluster))] if cluster.last_resort else []
     if (more := len(steps) - MAX_STEPS) > 0:
         steps[MAX_STEPS:] = [NextStep("", f"{more} more commands, in the table of findings")]
     places_of: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for need in report.needs:
+    for need in of_no_cluster(report, report.needs):
         places_of[need.needs, *need.codes].append(on_one_line(need.path))
     for (name, *codes), places in places_of.items():
         others = f" and {len(places) - MAX_PLACES} more" if len(places) > MAX_PLACES else ""

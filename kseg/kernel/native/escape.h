@@ -283,6 +283,16 @@ KSEG_LOCAL Py_ssize_t kseg_put_base64(unsigned char *out, Py_ssize_t o, Py_ssize
     p += start;
     if (o > limit)
         return KSEG_OUTPUT_FULL;
+#ifdef KSEG_SHUFFLES
+    while (kseg_can_shuffle && n - i >= 16) {
+        const Py_ssize_t groups = (limit - o) / 16 + 1, bytes = n - i - 4 < 12 * groups ? n - i : 12 * groups + 4;
+        const Py_ssize_t used = kseg_base64_groups(out + o, p + i, bytes);
+        i += used;
+        o += used / 3 * 4;
+        if (o > limit)
+            return KSEG_OUTPUT_FULL;
+    }
+#endif
     for (; n - i >= 3; i += 3, o += 4) {
         const unsigned bits = (unsigned)p[i] << 16 | (unsigned)p[i + 1] << 8 | p[i + 2];
         if (o > limit)

@@ -1,6 +1,5 @@
 """The loops for processors that shuffle bytes write what those for all processors write."""
 
-from base64 import b64encode
 from itertools import product
 
 import pytest
@@ -74,8 +73,9 @@ def test_what_nearly_is_text_is_the_same(value):
 
 
 @given(value=VALUES)
-def test_base64_is_that_of_python(value):
-    assert as_json(value)[1].endswith(b'"value":{"base64":"%b"}}\n' % b64encode(value))
+def test_base64_is_the_same(value):
+    portable, *others = by_each(as_json, value)
+    assert others == [portable] * len(others)
 
 
 @pytest.mark.parametrize("render", [as_text, as_json])

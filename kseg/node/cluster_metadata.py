@@ -533,10 +533,12 @@ def read_topic_settings(directory: str) -> TopicSettings | None:
         newest = snapshots_among(files)[-1:]
         logs = _logs(files, newest[0].base_offset or 0 if newest else 0)
         read = [*newest, *logs]
-        found = [Place(file.path).status() for file in read]
-        if not read or sum(status.st_size for status in found) > MAX_BYTES:
+        found = {file: Place(file.path).status() for file in files}  # of older snapshots, too: they may be needed
+        if not read or sum(found[file].st_size for file in read) > MAX_BYTES:
             return None
-        states = tuple((one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for one in found)
+        states = tuple(
+            (one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for one in found.values()
+        )
         settings = _settings_in if Place(directory).tree is None else _settings_in.__wrapped__  # an archive is closed
         return settings(tuple(files), states, "" if logs else "no .log file is left")
     except (KsegError, OSError):

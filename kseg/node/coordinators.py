@@ -199,7 +199,8 @@ def judge(
     coordinator was running, in ms since the epoch; None if unknown; ``knows_all``: see `Coordinators`."""
     state, age_ms = states.get(transaction.producer_id), transaction.age_ms(now_ms)
     verdict = verdict_of(transaction.producer_epoch, state, partition, age_ms, knows_all)
-    return Judged(transaction, state, age_ms, verdict, why_hanging(state, age_ms, knows_all) * (verdict == HANGING))
+    why = why_hanging(state, age_ms, knows_all) if verdict == HANGING else ""
+    return Judged(transaction, state, age_ms, verdict, why)
 
 
 def verdict_of(

@@ -20,7 +20,7 @@ from kseg.formats.compressing import Codec
 from kseg.limits import CHUNK_ROWS
 from kseg.node.node import Nodes
 from kseg.quantities import LAST_TIMESTAMP
-from kseg.segment.files import LAST_OFFSET, is_new_partition, own_name, parse_partition_name
+from kseg.segment.files import LAST_OFFSET, directory_name, is_new_partition, own_name, parse_partition_name
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES, DEFAULT_SEGMENT_BYTES, LARGEST_SEGMENT_BYTES, RollLimits
 from kseg.stores.place import Place
 
@@ -317,7 +317,7 @@ def log_writer(path: Path, **settings: Unpack[WriterSettings]) -> LogDirectoryWr
     True
     """
     make = _maker(settings)
-    return LogDirectoryWriter(os.fspath(path), os.path.basename(os.path.abspath(path)), make, is_one=False)
+    return LogDirectoryWriter(os.fspath(path), directory_name(os.fspath(path)), make, is_one=False)
 
 
 def _maker(settings: WriterSettings, first_offset: int = 0) -> Callable[[str, str], RowsWriter]:

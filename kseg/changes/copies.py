@@ -9,7 +9,7 @@ from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import FileState, Pieces, Plan, PlannedFile, Range, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, is_system_error
 from kseg.formats.suffixes import LOGS
-from kseg.segment.files import CLEAN_SHUTDOWN, LOCK_NAME, bounded
+from kseg.segment.files import CLEAN_SHUTDOWN, LOCK_NAME, bounded, directory_name
 from kseg.stores.place import Place
 
 
@@ -23,7 +23,7 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
 
     Raises KsegError if nothing was written, StoppedHalfwayError if the copy is there, but could not be synced.
     """
-    disk, name = disk or Disk(), name or os.path.basename(os.path.abspath(plan.directory))
+    disk, name = disk or Disk(), name or directory_name(plan.directory)
     target, staged = Place(output) / name, Place(output) / f".kseg-{bounded(name, 240)}.new"
     if target.lexists():
         raise PathError(f"{target}: already exists; nothing was written")

@@ -41,7 +41,7 @@ from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, is
 from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES, MAX_ROOT_FILE_BYTES
 from kseg.quantities import named_path, shell_line
-from kseg.segment.files import CLEAN_SHUTDOWN, LOCK_NAME, OWN_PREFIX, parse_partition_name
+from kseg.segment.files import CLEAN_SHUTDOWN, LOCK_NAME, OWN_PREFIX, directory_name, parse_partition_name
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, offsets_of, read_offset_checkpoint
 from kseg.sidefiles.problems import problems_of
 from kseg.sidefiles.text_files import META_PROPERTIES
@@ -332,7 +332,7 @@ def topic_partition_of(directory: str) -> TopicPartition | None:
 
     Checkpoints have no entries for such a directory.
     """
-    name = os.path.basename(os.path.abspath(directory))
+    name = directory_name(directory)
     found = parse_partition_name(name)
     return found if found is not None and name == f"{found[0]}-{found[1]}" else None
 

@@ -24,7 +24,7 @@ from kseg.changes.plan import CREATE, RENAME, REPLACE, TRUNCATE, Content, FileSt
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, text_of
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.quantities import shell_line
-from kseg.segment.files import CLEAN_SHUTDOWN
+from kseg.segment.files import CLEAN_SHUTDOWN, directory_name
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores.no_follow import directories_held, is_directory
@@ -352,7 +352,7 @@ def _merged(journal: Journal, name: str, now: RootFile | None) -> bytes | None:
 
 def is_sole(journal: Journal, directory: str) -> bool:
     """Whether the change of a log directory has changed this partition and no other one."""
-    return set(journaling.partitions_now(journal).values()) == {os.path.basename(os.path.abspath(directory))}
+    return set(journaling.partitions_now(journal).values()) == {directory_name(directory)}
 
 
 def sole_change(directory: str, group: str) -> Journal | None:

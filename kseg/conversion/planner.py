@@ -50,7 +50,7 @@ _UNFINISHED = (CLEANED, SWAP)
 
 def segments_of(directory: str) -> list[segment_files.SegmentFile]:
     """Returns the segments of a partition that can be converted. Raises PathError, UnsupportedError."""
-    if os.path.basename(os.path.abspath(directory)).startswith(segment_files.METADATA_TOPIC + "-"):
+    if segment_files.directory_name(directory).startswith(segment_files.METADATA_TOPIC + "-"):
         raise UnsupportedError(f"{directory}: the log of cluster metadata has one format only, that of its brokers")
     found = segment_files.list_segments(directory)
     if not found:
@@ -256,7 +256,7 @@ def report_losses(name: str, found: Converted, messages: Messages) -> None:
 
 def is_left_alone(path: str, messages: Messages) -> bool:
     """Whether a partition of a log directory is not converted with the others. Reports why."""
-    name = os.path.basename(os.path.abspath(path))
+    name = segment_files.directory_name(path)
     if name.startswith(segment_files.METADATA_TOPIC + "-"):
         messages.warning(f"{path}: left alone: the log of the cluster's metadata; name it to convert it")
         return True

@@ -28,7 +28,7 @@ from kseg.errors import KsegError, PathError, RequestError, errors_at
 from kseg.formats.suffixes import LOG
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.quantities import plural
-from kseg.segment.files import list_segments, own_partitions, parse_partition_name
+from kseg.segment.files import directory_name, list_segments, own_partitions, parse_partition_name
 from kseg.segment.items import Damage
 from kseg.stores.place import Place
 
@@ -212,7 +212,7 @@ class Known:
 
     def criteria_for(self, directory: str) -> Criteria:
         """Returns the records that must not be in a partition."""
-        place = parse_partition_name(os.path.basename(os.path.abspath(directory)))
+        place = parse_partition_name(directory_name(directory))
         ranges = tuple(self.offsets.get(place, ())) if place is not None else ()
         has_key = (lambda key: hashed(self.salt, key) in self.keys) if self.keys else None
         return Criteria(offsets=ranges, has_key=has_key)

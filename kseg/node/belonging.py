@@ -26,6 +26,7 @@ from kseg.node.log_directory import BrokerState
 from kseg.node.node import Nodes
 from kseg.segment.files import (
     SegmentFile,
+    directory_name,
     file_names,
     list_partitions,
     parse_partition_name,
@@ -394,7 +395,7 @@ class _Partition:
     def _copies(self, segment: WeighedSegment) -> list[str]:
         """Returns the segments of other partitions beside this one that hold the same batches, and whose side files and
         next segment they fit as well as those here. In a copy of a whole partition, they prove nothing."""
-        own = parse_partition_name(os.path.basename(os.path.abspath(self._directory)))
+        own = parse_partition_name(directory_name(self._directory))
         root = Place(self._directory.rstrip("/")).parent or Place(self._directory).absolute.parent
         if own is None or Place(self._directory).tree is not None:
             return []

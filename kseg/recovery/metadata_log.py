@@ -49,7 +49,7 @@ from kseg.quantities import plural
 from kseg.recovery.renamed_directories import has_records
 from kseg.releases.metadata import METADATA_VERSIONS
 from kseg.segment import files as segment_files
-from kseg.segment.files import METADATA_TOPIC, list_segments
+from kseg.segment.files import METADATA_TOPIC, directory_name, list_segments
 from kseg.segment.paths import some
 from kseg.segment.reader import Run, open_segment
 from kseg.segment.seek import seek_offset
@@ -620,7 +620,7 @@ class RewritePlanner(Planner):
         self.options = options
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
-        if os.path.basename(os.path.abspath(directory)) != METADATA_PARTITION:
+        if directory_name(directory) != METADATA_PARTITION:
             raise RequestError(f"{directory}: --rewrite is for {METADATA_PARTITION}, or its log directory")
         snapshot = self.snapshot(directory)
         snapshot.report(self.reporter.warning)
@@ -675,7 +675,7 @@ def write_new_quorum(
         if not Place(source).is_dir():
             raise PathError(f"{source}: is no directory: give a log directory")
         inside = Place(source) / METADATA_PARTITION
-        is_partition = os.path.basename(os.path.abspath(source)) == METADATA_PARTITION
+        is_partition = directory_name(source) == METADATA_PARTITION
         directory = inside if inside.is_dir() else source if is_partition else None
         if directory is None and not options.topics_from:
             raise PathError(f"{source}: holds no {METADATA_PARTITION}")

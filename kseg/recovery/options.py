@@ -1,7 +1,6 @@
 """The options of recovery and reindexing, and what is known of a partition when its load starts: topic ids and
 deleted segments."""
 
-import os
 from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,7 +23,7 @@ from kseg.recovery.broker.segments import LeaderEpochs, epoch_changes
 from kseg.recovery.workspace import BrokerRefusesError, Workspace
 from kseg.releases.release import DEFAULT_MESSAGE_LIMIT_BYTES, Era
 from kseg.segment import files as segment_files
-from kseg.segment.files import list_segments, segment_stem
+from kseg.segment.files import directory_name, list_segments, segment_stem
 from kseg.segment.survey import FULL, QUICK, BatchProblem, HeaderRows, open_survey
 from kseg.sidefiles import checkpoints, text_files
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs
@@ -82,7 +81,7 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
     ``new_name``: that of the directory afterwards, "" if it stays. Then the id is that of a topic of this name; one of
     another topic is removed. Raises BrokerRefusesError if the file cannot be read and no id is known.
     """
-    old_name = os.path.basename(os.path.abspath(workspace.directory))
+    old_name = directory_name(workspace.directory)
     name = new_name or old_name
     partition = segment_files.parse_partition_name(name)
     if partition is None or name != f"{partition[0]}-{partition[1]}":

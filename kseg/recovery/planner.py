@@ -33,7 +33,7 @@ from kseg.recovery.workspace import SPILL_BYTES, BrokerRefusesError, File, Works
 from kseg.runtime.process_pool import Put, in_processes
 from kseg.runtime.threads import usable_cores
 from kseg.segment import files as segment_files
-from kseg.segment.files import METADATA_TOPIC, is_renamed_directory, list_segments, own_name
+from kseg.segment.files import METADATA_TOPIC, directory_name, is_renamed_directory, list_segments, own_name
 from kseg.segment.paths import segment_bytes, some
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles import checkpoints, text_files
@@ -59,7 +59,7 @@ class Root:
 
 def partition_of(directory: str) -> tuple[str, int] | None:
     """Returns topic and partition of a directory's name, even if a broker has renamed it (-delete, -future, -stray)."""
-    return segment_files.parse_partition_name(os.path.basename(os.path.abspath(directory)))
+    return segment_files.parse_partition_name(directory_name(directory))
 
 
 # Finds files that stop a KRaft node from starting on a log directory, and that kseg cannot repair.
@@ -464,9 +464,7 @@ class RecoveryPlanner(Planner):
 
     def name_of_copy(self, directory: str, is_single: bool) -> str:
         """Returns the name that a partition directory gets."""
-        return (
-            own_name(directory) if self._is_copy and self._is_single else os.path.basename(os.path.abspath(directory))
-        )
+        return own_name(directory) if self._is_copy and self._is_single else directory_name(directory)
 
     def _write_broken_records(self, directories: list[str]) -> None:
         if self._write_records is not None:
@@ -490,7 +488,7 @@ class RecoveryPlanner(Planner):
             was_clean=root.was_clean and not options.scans_all,
             recovery_point=0 if options.scans_all else root.offsets[checkpoints.RECOVERY_POINTS].get(key, 0),
             log_start_offset=root.offsets[checkpoints.LOG_STARTS].get(key, 0),
-            name=name if name != os.path.basename(os.path.abspath(directory)) else "",
+            name=name if name != directory_name(directory) else "",
         )
         return self._moved_start(directory, start) if self._is_moved(start) else start
 

@@ -34,6 +34,7 @@ from kseg.segment.files import (
     LAST_OFFSET,
     METADATA_TOPIC,
     SegmentFile,
+    directory_name,
     list_segments,
     parse_partition_name,
     segment_stem,
@@ -432,7 +433,7 @@ def replica_of(directory: str, path: str) -> str | None:
         raise PathError(f"{shown(path)}: no such directory")
     if list_segments(path):
         return path
-    inside = Place(path) / os.path.basename(os.path.abspath(directory))
+    inside = Place(path) / directory_name(directory)
     return inside if inside.is_dir() else None
 
 
@@ -451,7 +452,7 @@ def plan_from_replica(
     """
     if os.path.realpath(directory) == os.path.realpath(replica_directory):
         raise KsegError(f"{replica_directory}: is the partition itself, not a replica of it")
-    names = [parse_partition_name(os.path.basename(os.path.abspath(path))) for path in (directory, replica_directory)]
+    names = [parse_partition_name(directory_name(path)) for path in (directory, replica_directory)]
     if None not in names and names[0] != names[1]:
         raise KsegError(f"{replica_directory}: its name is that of another partition than {directory}")
     ids = [topic_id_at(path) for path in (directory, replica_directory)]

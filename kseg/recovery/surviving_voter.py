@@ -8,7 +8,6 @@ of Kafka 4.4.0; KIP-595, KIP-853.
 """
 
 import json
-import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -31,7 +30,7 @@ from kseg.recovery.metadata_log import (
     log_directory_properties,
     new_snapshot,
 )
-from kseg.segment.files import QUORUM_STATE, list_segments
+from kseg.segment.files import QUORUM_STATE, directory_name, list_segments
 from kseg.stores.place import Place
 
 
@@ -52,7 +51,7 @@ class VoterCopy(NamedTuple):
     @classmethod
     def read(cls, path: str, options: QuorumOptions) -> "VoterCopy":
         """Raises KsegError for a path that holds no copy, and one that cannot be read."""
-        is_partition = os.path.basename(os.path.abspath(path)) == METADATA_PARTITION
+        is_partition = directory_name(path) == METADATA_PARTITION
         directory = path if is_partition else Place(path) / METADATA_PARTITION
         if not Place(directory).is_dir():
             raise PathError(f"{path}: holds no {METADATA_PARTITION}")

@@ -45,7 +45,7 @@ from kseg.output.progress import Progress
 from kseg.output.sink import MemorySink, Sink
 from kseg.positioned import read_at
 from kseg.quantities import plural, shell_line, shown_bytes, shown_time
-from kseg.segment.files import SegmentFile, file_names, list_segments, parse_partition_name
+from kseg.segment.files import SegmentFile, directory_name, file_names, list_segments, parse_partition_name
 from kseg.segment.paths import expand_path, is_log_directory, some
 from kseg.segment.seek import OFFSET_ENTRY, index_path
 from kseg.sidefiles.indexes import TransactionIndex
@@ -401,7 +401,7 @@ class FindingsPage(FindingsPrinter):
     def show(self, finding: Finding) -> None:
         # The partition or log directory of the finding, or the directory that holds the file
         file, holder = finding.file, Place(finding.file).parent or "."
-        own = os.path.basename(os.path.abspath(file))
+        own = directory_name(file)
         if Place(file).is_dir() and (parse_partition_name(own) or _parts(file) not in ([], [file])):
             holder = file.rstrip("/") or file
         place = self._place(holder)
@@ -493,7 +493,7 @@ class FindingsPage(FindingsPrinter):
         for directory, place in self._places.items():
             counts = self._counts[place]
             row: dict[str, Any] = {
-                "path": name_value(directory), "name": name_value(os.path.basename(os.path.abspath(directory))),
+                "path": name_value(directory), "name": name_value(directory_name(directory)),
                 "counts": [counts[severity] for severity in SEVERITIES],
                 "strip": strip_of(directory, nodes) if _is_local(directory) else None,
                 "cleaner": cleaners.get(directory),

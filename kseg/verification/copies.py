@@ -23,7 +23,14 @@ from kseg.options.declaration import filled
 from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import Checks, RecoveryPlanner
 from kseg.recovery.restoring import RestoreOptions, RestorePlanner
-from kseg.segment.files import LAST_OFFSET, METADATA_TOPIC, holds_segments, list_segments, parse_partition_name
+from kseg.segment.files import (
+    LAST_OFFSET,
+    METADATA_TOPIC,
+    directory_name,
+    holds_segments,
+    list_segments,
+    parse_partition_name,
+)
 from kseg.segment.isolation import OpenTransactions
 from kseg.segment.survey import FULL
 from kseg.stores.place import Place
@@ -62,11 +69,11 @@ class GivenCopies:
 
     def copies(self, partition: str, of: Node) -> Iterator["Copy"]:
         """Yields the other copies of a partition of a node."""
-        topic_id, name = topic_id_at(partition), os.path.basename(os.path.abspath(partition))
+        topic_id, name = topic_id_at(partition), directory_name(partition)
         seen = {os.path.realpath(partition)}
         for place, node in self._places.items():
             path = place if holds_segments(place) else Place(place) / name
-            is_named = parse_partition_name(os.path.basename(os.path.abspath(path))) == parse_partition_name(name)
+            is_named = parse_partition_name(directory_name(path)) == parse_partition_name(name)
             if not is_named or os.path.realpath(path) in seen or not Place(path).is_dir() or not holds_segments(path):
                 continue
             seen.add(os.path.realpath(path))
@@ -104,7 +111,7 @@ class PartitionCopies:
 
     def __init__(self, path: str, node: Node, given: GivenCopies, make_checks: Callable[[Nodes], Checks]) -> None:
         self.path, self._node, self._given, self._make_checks = path, node, given, make_checks
-        self._place = parse_partition_name(os.path.basename(os.path.abspath(path)))
+        self._place = parse_partition_name(directory_name(path))
         self._outcomes: dict[tuple[tuple[str, str | None], ...], DryRun] = {}
         self._compared: dict[str, tuple[int, bool]] = {}
         self._transactions: dict[str, OpenTransactions] = {}

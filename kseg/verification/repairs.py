@@ -23,7 +23,7 @@ from kseg.quantities import named_path, plural, show_span
 from kseg.recovery.leftovers import only_copies
 from kseg.recovery.options import TopicIds
 from kseg.segment import files as segment_files
-from kseg.segment.files import LOG_DIRECTORY_FILES, holds_segments
+from kseg.segment.files import LOG_DIRECTORY_FILES, directory_name, holds_segments
 from kseg.segment.paths import some
 from kseg.stores.place import Place
 from kseg.verification.copies import GivenCopies, PartitionCopies
@@ -85,7 +85,7 @@ class RepairTarget:
     def __init__(self, path: str, root: "TargetLogDirectory") -> None:
         self.path = path
         self.root = root
-        name = os.path.basename(os.path.abspath(path))
+        name = directory_name(path)
         self.partition = None if root.path == path else segment_files.parse_partition_name(name)
 
     @cached_property
@@ -161,7 +161,7 @@ def _is_partition(path: str) -> bool:
 
 def _is_out_of_place(path: str) -> bool:
     """Whether a directory lies among a broker's partitions but is not named as one: it has to be moved away first."""
-    if segment_files.parse_partition_name(os.path.basename(os.path.abspath(path))) is not None:
+    if segment_files.parse_partition_name(directory_name(path)) is not None:
         return False
     try:
         root = os.path.dirname(os.path.abspath(path))

@@ -22,7 +22,7 @@ from kseg.kernel.scan import headers as chain
 from kseg.kernel.state import replicas as kernel
 from kseg.node.log_directory import COMPACTED_TOPICS, checkpoint_offsets
 from kseg.quantities import plural
-from kseg.segment.files import SegmentFile, list_partitions, list_segments, parse_partition_name
+from kseg.segment.files import SegmentFile, directory_name, list_partitions, list_segments, parse_partition_name
 from kseg.segment.items import Damage, Message, RecordBatch
 from kseg.segment.paths import is_log_directory, log_directories_in, segments_at
 from kseg.segment.survey import FULL, BatchRow, HeaderRows, open_survey
@@ -445,7 +445,7 @@ def _pairs(path: str, against: str, report: Report, wants: Callable[[str], bool]
         if each == "-" or not Place(each).lexists():
             raise PathError(f"{each or repr(each)}: no such file or directory")
     if not Place(path).is_dir() or list_segments(path):
-        name = os.path.basename(os.path.abspath(path))
+        name = directory_name(path)
         inside = Place(against) / name
         if Place(against).is_dir() and not list_segments(against) and inside.exists():
             against = inside
@@ -475,7 +475,7 @@ def _partitions(path: str, wants: Callable[[str], bool]) -> list[str]:
 def _opened(path: str, settings: CheckSettings, stack: ExitStack) -> Replica:
     """Opens one side, which the stack closes. Raises PathError if it is neither a segment nor a partition."""
     files = [file for file in segments_at(path) if file.kind != CHECKPOINT]
-    name = os.path.basename(os.path.abspath(path))
+    name = directory_name(path)
     if not files and not (Place(path).is_dir() and parse_partition_name(name)):
         raise PathError(f"{path}: holds no segment")
     replica = Replica(path, files, settings.jobs, settings.max_batch_bytes)

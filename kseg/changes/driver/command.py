@@ -29,7 +29,15 @@ from kseg.node.paths import expanded
 from kseg.node.server_properties import ServerProperties
 from kseg.node.topics import Topics
 from kseg.quantities import plural
-from kseg.segment.files import CLEAN_SHUTDOWN, list_partitions, list_segments, listing_of, own_name, own_partitions
+from kseg.segment.files import (
+    CLEAN_SHUTDOWN,
+    directory_name,
+    list_partitions,
+    list_segments,
+    listing_of,
+    own_name,
+    own_partitions,
+)
 from kseg.segment.paths import hint, is_log_directory, partition_count, warn_of_skipped_files
 from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores.archives.mounting import form_at
@@ -553,7 +561,7 @@ class PathRun:
                 self.state.applied()
 
     def _begin(self) -> LogDirectoryChange:
-        planner, path_name = self.planner, os.path.basename(os.path.abspath(self.path)) if self.is_single else ""
+        planner, path_name = self.planner, directory_name(self.path) if self.is_single else ""
         change = LogDirectoryChange(
             self.root, planner.command, planner.root_names, self.options.keeping, keeps_marker=planner.keeps_marker,
             path_name=path_name, author=Author.present(self.options.arguments),
@@ -633,7 +641,7 @@ class PathRun:
             with closing(self._plans(known)) as plans:
                 for plan in plans:
                     name = planner.name_of_copy(plan.directory, self.is_single)
-                    names[os.path.basename(os.path.abspath(plan.directory))] = name
+                    names[directory_name(plan.directory)] = name
                     if not is_dry:
                         write_copy(plan, output, name=name, links=self.options.links)
                         self.state.applied()

@@ -1,7 +1,6 @@
 """Segments of a workspace: lookups and recovery as in Kafka's LogSegment, what a recovery removes and what it leaves:
 intact batches in removed bytes, and damage that stays in the log."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -20,7 +19,7 @@ from kseg.kernel.scan import headers as kernel
 from kseg.kernel.state import indexing
 from kseg.recovery.workspace import BrokerRefusesError, Workspace, leading_offset
 from kseg.releases.release import Era
-from kseg.segment.files import METADATA_TOPIC, parse_partition_name
+from kseg.segment.files import METADATA_TOPIC, directory_name, parse_partition_name
 from kseg.segment.items import Damage, Message
 from kseg.segment.reader import UNREADABLE, crc_holds, open_segment
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
@@ -500,7 +499,7 @@ class BrokerSegment:
 
     def _write_indexes(self, builder: SegmentIndexes, aborted: list[AbortedTxn], era: Era) -> None:
         reason = "rebuilt from the .log"
-        place = parse_partition_name(os.path.basename(os.path.abspath(self.workspace.directory)))
+        place = parse_partition_name(directory_name(self.workspace.directory))
         is_left_open = era.leaves_metadata_indexes_open and place is not None and place[0] == METADATA_TOPIC
 
         def keeps_preallocated() -> bool:

@@ -5,6 +5,7 @@ import click
 from kseg.changes.driver.command import ChangeOptions
 from kseg.cli.changing import open_plans, output_only_options, presentation_options
 from kseg.cli.options import Command, filled, paths_argument
+from kseg.kernel.files.system import keep_freed_memory
 from kseg.output.changes import plan_printer
 from kseg.output.notices import Presentation
 from kseg.output.progress import Progress
@@ -26,6 +27,7 @@ def command(paths: tuple[str, ...], options: RedactOptions, change: ChangeOption
         raise click.UsageError("redact needs --output: PATH is only read")
     if len(paths) != 1:
         raise click.UsageError("give one PATH: a log directory, a partition or a file")
+    keep_freed_memory()
     notices = presentation.notices()
     with open_plans(presentation, change.is_dry, notices.error) as sink:
         printer = plan_printer(presentation, sink, notices, change.is_dry, keeps=False)

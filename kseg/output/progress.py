@@ -8,17 +8,14 @@ import io
 import os
 import sys
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TextIO
 
 from kseg.errors import KsegError
-from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_WIDTH
 from kseg.output.notices import is_terminal, on_one_line
 from kseg.quantities import shown_bytes
 from kseg.segment.paths import expand_path, segment_bytes
-from kseg.segment.reader import Run
 from kseg.stores.source import STANDARD_INPUT
 
 DELAY_SECONDS = 1.0
@@ -121,19 +118,6 @@ def progress_text(done: int, total: int | None, seconds: float) -> str:
         hours, minutes = divmod(minutes, 60)
         left = f"  {f'{hours}:{minutes:02d}' if hours else minutes}:{rest:02d} left"
     return f"{min(done / total, 1.0):4.0%}  {shown_bytes(done)} of {shown_bytes(total)}  {speed}{left}"
-
-
-def pieces(run: Run, piece_bytes: int = PIECE_BYTES) -> Iterator[Run]:
-    """Splits a run into runs of about ``piece_bytes``, at least one batch each, so that progress can be shown."""
-    first = 0
-    while first < run.count:
-        stop = run.count
-        end = run.rows[first * FRAME_WIDTH + FRAME_POSITION] + piece_bytes
-        if run.end > end:
-            positions = range(first + 1, run.count)
-            stop = first + 1 + bisect_left(positions, end, key=lambda i: run.rows[i * FRAME_WIDTH + FRAME_POSITION])
-        yield run.part(first, stop)
-        first = stop
 
 
 def progress_over(

@@ -7,13 +7,25 @@ anew with its codec. A checksum that was wrong stays wrong by the same differenc
 import os
 import re
 import struct
+import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from kseg.formats import message_set, record_batch, v07
 from kseg.formats.compressing import Target, build_batch, build_wrapper, compress
-from kseg.formats.compression import GZIP, KAFKA_0_7, LZ4, NONE, SNAPPY, decompress, decompress_limited
+from kseg.formats.compression import (
+    GZIP,
+    KAFKA_0_7,
+    LZ4,
+    NONE,
+    SNAPPY,
+    decompress,
+    decompress_limited,
+    expansion_buffer,
+)
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
 from kseg.formats.rows import BytesLike, Rows, Scratch, UndecodableError, int64s
+from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import (
     ENTRY_MAGIC,
@@ -72,23 +84,72 @@ def reseal(old: bytes | bytearray, new: bytearray, crc_at: int, start: int, is_v
     new[crc_at : crc_at + 4] = (crc_of(memoryview(new)[start:]) ^ wrong).to_bytes(4, "big")
 
 
+@dataclass(slots=True)
+class Replaced:
+    """Numbers of what a twin has in place of the original. ``lost_bytes``: of broken batches and other damage, and of
+    files of no known kind, that became random."""
+
+    files: int = 0
+    bytes: int = 0
+    records: int = 0
+    keys: int = 0
+    values: int = 0
+    header_values: int = 0
+    lost_bytes: int = 0
+
+    def add(self, other: "Replaced") -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def as_json(self) -> dict[str, int]:
+        return {
+            "files": self.files, "bytes": self.bytes, "records": self.records, "keys": self.keys,
+            "values": self.values, "headerValues": self.header_values, "randomBytes": self.lost_bytes,
+        }  # fmt: skip
+
+
 class BatchRedaction:
     """Replaces batch after batch. ``rule``: of records of an internal topic; None: all payloads are replaced.
 
     ``lost_bytes``: the number of bytes that became random.
     """
 
-    def __init__(self, names: Pseudonyms, rule: RecordRule | None, scratch: Scratch) -> None:
+    def __init__(
+        self, names: Pseudonyms, rule: RecordRule | None, scratch: Scratch, expansion: ExpansionBuffer
+    ) -> None:
         self.replacer = names.replacer()
         self.lost_bytes = 0
-        self._names, self._rule, self._scratch = names, rule, scratch
+        self.scratch, self.expansion = scratch, expansion
+        self._names, self._rule = names, rule
         self._budget = scratch.max_batch_bytes
         """Bytes to which the sets inside of a batch may still decompress in all."""
         self._messages_left = _MAX_MESSAGES
 
+    def taken(self) -> Replaced:
+        """Returns what was replaced since the last call."""
+        found = self.replacer
+        counts = Replaced(0, 0, found.replaced, found.keys, found.values, found.header_values, self.lost_bytes)
+        found.replaced = found.keys = found.values = found.header_values = self.lost_bytes = 0
+        return counts
+
+    def frames(self, data: bytes, rows: memoryview, out: bytearray) -> int:
+        """Replaces in frames from ``replacer.frame`` on, whose bytes are ``data``. Returns as
+        `Replacer.replace_frames`; with a rule, compressed ones are NOT_PLAIN."""
+        count, replacer, scratch = len(rows) // layout.FRAME_WIDTH, self.replacer, self.scratch
+        if self._rule is None:
+            return replacer.replace_frames(data, rows, count, scratch.rows, scratch.headers, out, self.expansion)
+        status = layout.DONE
+        while status == layout.DONE and replacer.frame < count:
+            first = replacer.frame
+            status = replacer.read_frames(data, rows, count, scratch.rows, scratch.headers)
+            if replacer.row_count:
+                self._rows(out, Rows(data, scratch.rows, scratch.headers, replacer.row_count))
+            replacer.seal(rows, first, out)
+        return status
+
     def batch(self, batch: Batch) -> bytes:
         """Returns the bytes of the batch in the twin."""
-        self._budget, self._messages_left = self._scratch.max_batch_bytes, _MAX_MESSAGES
+        self._budget, self._messages_left = self.scratch.max_batch_bytes, _MAX_MESSAGES
         if not batch.is_valid and not isinstance(batch, Message07):
             mended = self.mended(bytes(batch.data))
             if mended is not None:
@@ -105,13 +166,13 @@ class BatchRedaction:
         not cover them. What mends the batch then mends its twin. None if it is no such batch."""
         if len(old) < HEADER_BYTES:
             return None
-        self._budget, self._messages_left = self._scratch.max_batch_bytes, _MAX_MESSAGES
+        self._budget, self._messages_left = self.scratch.max_batch_bytes, _MAX_MESSAGES
         size = _INT32.pack(len(old) - ENTRY_OVERHEAD)
         is_v2 = int.from_bytes(old[V2_CRC:V2_ATTRIBUTES], "big") == crc32c(old[V2_ATTRIBUTES:])
         if is_v2:
             magic = bytes((MAGIC_V2,))
             right = old[:ENTRY_SIZE] + size + old[ENTRY_OVERHEAD:ENTRY_MAGIC] + magic + old[V2_CRC:]
-            new = bytearray(self._v2(RecordBatch(right, 0, len(right), MAGIC_V2, True, self._scratch)))
+            new = bytearray(self._v2(RecordBatch(right, 0, len(right), MAGIC_V2, True, self.scratch)))
             new[ENTRY_MAGIC] = old[ENTRY_MAGIC]
         elif old[ENTRY_MAGIC] < MAGIC_V2 and int.from_bytes(old[LEGACY_CRC:ENTRY_MAGIC], "big") == crc32(
             old[ENTRY_MAGIC:]
@@ -130,7 +191,7 @@ class BatchRedaction:
         old, header = bytes(batch.data), batch.header
         remarks: list[tuple[str, str]] = []
         try:
-            opened = record_batch.open_records(old, header, self._scratch.max_batch_bytes, None, remarks)
+            opened = record_batch.open_records(old, header, self.scratch.max_batch_bytes, None, remarks)
         except UndecodableError:
             return self._same_problems(batch, lambda: old[:HEADER_BYTES] + self._lost(old[HEADER_BYTES:]))
         if header.codec == NONE or header.record_count == 0:
@@ -159,15 +220,15 @@ class BatchRedaction:
                 new[ENTRY_SIZE:ENTRY_OVERHEAD] = _INT32.pack(len(new) - ENTRY_OVERHEAD)
             reseal(bytes(batch.data), new, V2_CRC, V2_ATTRIBUTES, True)
             first = first or bytes(new)
-            twin = RecordBatch(bytes(new), 0, len(new), batch.magic, batch.is_valid, self._scratch)
+            twin = RecordBatch(bytes(new), 0, len(new), batch.magic, batch.is_valid, self.scratch)
             if sorted(problem.code for problem in twin.check()) == wanted:
                 return bytes(new)
         return first
 
     def _records(self, area: bytearray, start: int, header: record_batch.RecordBatchHeader) -> None:
         """Replaces the records in place; from the first one that cannot be read on, all is lost."""
-        walk, headers = RecordWalk(record_batch.HEADER.pack(*header), start), self._scratch.headers
-        rows = self._scratch.rows
+        walk, headers = RecordWalk(record_batch.HEADER.pack(*header), start), self.scratch.headers
+        rows = self.scratch.rows
         while header.record_count:
             status = walk.read(area, rows, headers)
             if walk.row_count:
@@ -186,28 +247,33 @@ class BatchRedaction:
         if self._rule is None and not is_control:
             self.replacer.replace(area, columns, rows.count, headers)
             return
-        entries = list(rows.entries())
-        if not is_control and any(columns[layout.ROW_HEADER_COUNT : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH]):
-            of_headers = int64s(rows.count * layout.ROW_WIDTH)
-            of_headers[:] = columns[: rows.count * layout.ROW_WIDTH]
-            for row in range(rows.count):  # keys and values are not for the kernel
-                for column in (layout.ROW_KEY_SIZE, layout.ROW_VALUE_SIZE):
-                    of_headers[row * layout.ROW_WIDTH + column] = -1
+        end = rows.count * layout.ROW_WIDTH
+        if not is_control and any(columns[layout.ROW_HEADER_COUNT : end : layout.ROW_WIDTH]):
+            of_headers = int64s(end)
+            of_headers[:] = columns[:end]
+            for at in range(0, end, layout.ROW_WIDTH):  # keys and values are not for the kernel
+                of_headers[at + layout.ROW_KEY_SIZE] = of_headers[at + layout.ROW_VALUE_SIZE] = -1
             self.replacer.replace(area, of_headers, rows.count, headers)
         elif not is_control:
-            self.replacer.records += rows.count
-        for row, (_, key, value) in enumerate(entries):
-            if is_control:
-                new_key, new_value = key, None if value is None else control_value(key, value, self._names)
-            else:
-                assert self._rule is not None
-                new_key, new_value = self._rule.replace(key, value)
+            self.replacer.replaced += rows.count
+        replace = self._control if is_control or self._rule is None else self._rule.replace
+        payload = rows.payload
+        fields = (layout.ROW_KEY, layout.ROW_KEY_SIZE, layout.ROW_VALUE, layout.ROW_VALUE_SIZE)
+        places = (columns[field : end : layout.ROW_WIDTH].tolist() for field in fields)
+        for key_at, key_size, value_at, value_size in zip(*places, strict=True):
+            key = None if key_size < 0 else bytes(payload[key_at : key_at + key_size])
+            value = None if value_size < 0 else bytes(payload[value_at : value_at + value_size])
+            new_key, new_value = replace(key, value)
+            if new_key:
+                area[key_at : key_at + key_size] = new_key
+            if new_value and new_value is not value:
+                area[value_at : value_at + value_size] = new_value
+            if not is_control:
                 self.replacer.keys += bool(key)
                 self.replacer.values += bool(value)
-            at = row * layout.ROW_WIDTH
-            for column, new in ((layout.ROW_KEY, new_key), (layout.ROW_VALUE, new_value)):
-                if new:
-                    area[columns[at + column] : columns[at + column] + len(new)] = new
+
+    def _control(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
+        return key, None if value is None else control_value(key, value, self._names)
 
     def _lost(self, data: bytes | bytearray) -> bytes:
         self.lost_bytes += len(data)
@@ -220,8 +286,8 @@ class BatchRedaction:
         start = (V1_HEADER_BYTES if header.magic else V0_HEADER_BYTES) + _SIZE_BYTES
         if header.codec == NONE:
             walk, new = MessageWalk(), bytearray(old)
-            if walk.read(old, self._scratch.rows) == layout.DONE and walk.row_count == 1:
-                self._rows(new, Rows(new, self._scratch.rows, self._scratch.headers, 1))
+            if walk.read(old, self.scratch.rows) == layout.DONE and walk.row_count == 1:
+                self._rows(new, Rows(new, self.scratch.rows, self.scratch.headers, 1))
             else:
                 new[start:] = self._lost(old[start:])
             reseal(old, new, LEGACY_CRC, ENTRY_MAGIC, False)
@@ -272,7 +338,7 @@ class BatchRedaction:
                 new = self._names.payload(payload)
                 if is_short:
                     new = bytes((97 + new[0] % 26,)) * len(new) if new else new
-                self.replacer.records += 1
+                self.replacer.replaced += 1
                 self.replacer.values += bool(payload)
             elif depth >= MAX_NESTING:
                 raise UndecodableError("undecodable-records", "")
@@ -301,6 +367,26 @@ class BatchRedaction:
             out.append(self._entry_07(inner[at : at + size], depth, is_short))
             at += size
         return b"".join((*out, inner[at : at + V07_MIN_BYTES], self._lost(inner[at + V07_MIN_BYTES :])))
+
+
+class Workers:
+    """Makes a redaction for each thread."""
+
+    def __init__(self, names: Pseudonyms, max_batch_bytes: int) -> None:
+        self._names, self._max_batch_bytes = names, max_batch_bytes
+        self._of_thread = threading.local()
+
+    def own(self) -> BatchRedaction:
+        """Returns this thread's redaction of records of no internal topic."""
+        found: BatchRedaction | None = getattr(self._of_thread, "worker", None)
+        if found is None:
+            scratch, expansion = Scratch(self._max_batch_bytes), expansion_buffer(self._max_batch_bytes)
+            found = self._of_thread.worker = BatchRedaction(self._names, None, scratch, expansion)
+        return found
+
+    def by(self, rule: RecordRule | None) -> BatchRedaction:
+        """Returns a redaction by a rule with the buffers of this thread."""
+        return BatchRedaction(self._names, rule, self.own().scratch, self.own().expansion)
 
 
 def packed(header: RecordBatchHeader, area: BytesLike) -> bytes:

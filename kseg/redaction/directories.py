@@ -2,11 +2,10 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Lock
 from typing import NamedTuple
 
 from kseg.changes.accepted_gaps import accepted_gaps, record
@@ -18,17 +17,15 @@ from kseg.changes.output_rows import copied_rows
 from kseg.changes.plan import CREATE, Plan, Step
 from kseg.errors import PathError, UnsupportedError, errors_at
 from kseg.formats.json_values import name_value
-from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX, LOG, LOG_SUFFIXES, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
-from kseg.kernel.files.system import WriteBehind
 from kseg.kernel.scan.frames import leading_zeros
 from kseg.limits import MAX_INDEX_BYTES, WINDOW_BYTES
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, option
-from kseg.redaction.batches import random_like
+from kseg.redaction.batches import Replaced, Workers, random_like
 from kseg.redaction.internal_records import rule_for
 from kseg.redaction.pseudonyms import Pseudonyms
-from kseg.redaction.segments import Moves, Piece, SegmentRedaction
+from kseg.redaction.segments import Moves, Redacted, SegmentRedaction, Task
 from kseg.runtime.threads import Pipeline, usable_cores
 from kseg.segment.files import (
     CLEAN_SHUTDOWN,
@@ -68,30 +65,6 @@ class RedactOptions:
     names: bool = option("--names", CONTENTS, "Replace topic names and header keys, too.", bool)
     max_batch_bytes: int = declaration.batch_limit()
     jobs: int | None = declaration.jobs("threads")
-
-
-@dataclass(slots=True)
-class Replaced:
-    """Numbers of what a twin has in place of the original. ``lost_bytes``: of broken batches and other damage, and of
-    files of no known kind, that became random."""
-
-    files: int = 0
-    bytes: int = 0
-    records: int = 0
-    keys: int = 0
-    values: int = 0
-    header_values: int = 0
-    lost_bytes: int = 0
-
-    def add(self, other: "Replaced") -> None:
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-    def as_json(self) -> dict[str, int]:
-        return {
-            "files": self.files, "bytes": self.bytes, "records": self.records, "keys": self.keys,
-            "values": self.values, "headerValues": self.header_values, "randomBytes": self.lost_bytes,
-        }  # fmt: skip
 
 
 class TwinFile(NamedTuple):
@@ -143,14 +116,9 @@ def redact(path: str, change: ChangeOptions, options: RedactOptions, advance: Ca
         works = [(folder, _made(folder, made, change.is_dry)) for folder in folders]
         counts = {id(folder): Replaced() for folder in folders}
         if not change.is_dry:
-            tasks = [
-                partial(writer.write, folder, file, Place(staged) / file.name, counts[id(folder)])
-                for folder, staged in works
-                for file in sorted(folder.files, key=lambda file: -file.size)
-            ]
-            with Pipeline(options.jobs or usable_cores()) as pipeline:
-                for _ in pipeline.each(tasks):
-                    pass
+            writer.write(
+                ((folder, staged, counts[id(folder)]) for folder, staged in works), options.jobs or usable_cores()
+            )
             for folder, staged in works:
                 if folder.name and (gaps := accepted_gaps(folder.source).ranges):
                     record(staged, gaps, Disk())
@@ -254,64 +222,116 @@ def _reason(file: TwinFile) -> str:
     return MADE_RANDOM if side_file(file.source) is None else CARRIED
 
 
+class _Output:
+    """A file of the twin. It is not synced: a twin can be made again. ``counts``: those of its folder; ``positions``:
+    those of which it notes the ``moves``."""
+
+    def __init__(self, file: TwinFile, path: Place, counts: Replaced, positions: Iterable[int] = ()) -> None:
+        self.counts, self.moves = counts, Moves(list(positions))
+        self._file, self._path = file, path
+        self._size = 0
+        self._descriptor = -1
+
+    def open(self) -> None:
+        self._descriptor = create_file(self._path)
+
+    def write(self, redacted: Redacted) -> int:
+        """Appends a piece, with a hole for zeros. Returns its size."""
+        piece = redacted.piece
+        length = piece if isinstance(piece, int) else len(piece)
+        self.moves.note(redacted.position, redacted.end, self._size, length)
+        self._size += length
+        if isinstance(piece, int) or (length >= _MIN_HOLE_BYTES and leading_zeros(piece) == length):
+            os.lseek(self._descriptor, self._size, os.SEEK_SET)
+            return length
+        view = memoryview(piece)
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+        return length
+
+    def end(self) -> None:
+        """Gives the file its size, mode and time."""
+        os.ftruncate(self._descriptor, self._size)
+        Disk().set_default_mode(self._descriptor)
+        os.utime(self._descriptor, ns=(self._file.mtime_ns, self._file.mtime_ns))
+        self.counts.add(Replaced(files=1, bytes=self._size))
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+_Result = tuple[_Output, Iterable[Redacted] | None, Replaced]
+"""Pieces of a file, which may be made when they are written (None: the file is complete), and what was replaced."""
+_Task = Callable[[], _Result]
+_Work = tuple[TwinFolder, str, Replaced]
+"""A folder, its path in the twin, and the counts of its files."""
+
+
 class _Writer:
-    """Writes the files of a twin, several at a time."""
+    """Writes the files of a twin one after the other, of pieces that threads make ahead."""
 
     def __init__(
         self, names: Pseudonyms, topics: frozenset[bytes], max_batch_bytes: int, advance: Callable[[int], None]
     ) -> None:
-        self._names, self._topics, self._max_batch_bytes, self._advance = names, topics, max_batch_bytes, advance
-        self._lock = Lock()
-        self._begun: set[str] = set()
-        self._scratch: list[Scratch] = []
+        self._names, self._topics, self._advance = names, topics, advance
+        self._workers = Workers(names, max_batch_bytes)
 
-    def write(self, folder: TwinFolder, file: TwinFile, target: str, counts: Replaced) -> None:
-        """Writes a file, an index with its segment. Raises KsegError."""
-        found, side = segment_file(file.source), side_file(file.source)
-        one = Replaced(files=1)
-        if found.kind in LOG_SUFFIXES:
-            one = self._segment(folder, file, found, target)
-        elif side is not None and side.kind == INDEX and self._has_log(folder, file):
-            return  # written with its segment
-        elif side is not None:
-            one.bytes = self._put(file, target, self._carried(file, side.kind))
-        else:
-            one.bytes = one.lost_bytes = self._put(file, target, map(random_like, _windows(file.source)))
-        with self._lock:
-            counts.add(one)
+    def write(self, works: Iterable[_Work], jobs: int) -> None:
+        """Writes all files of folders. Raises KsegError."""
+        current: _Output | None = None
+        with Pipeline(jobs) as pipeline:
+            try:
+                for output, pieces, counts in pipeline.each(self._tasks(works)):
+                    if current is None:
+                        current = output
+                        current.open()
+                    output.counts.add(counts)
+                    for piece in pieces or ():
+                        self._advance(output.write(piece))
+                    if pieces is None:
+                        output.end()
+                        output.close()
+                        current = None
+            finally:
+                if current is not None:
+                    current.close()
 
-    def _has_log(self, folder: TwinFolder, file: TwinFile) -> bool:
-        log = file.name.replace(INDEX, LOG, 1)
-        return file.size <= MAX_INDEX_BYTES and any(each.name == log for each in folder.files)
+    def _tasks(self, works: Iterable[_Work]) -> Iterator[_Task]:
+        for folder, staged, counts in works:
+            for file in folder.files:
+                found, side = segment_file(file.source), side_file(file.source)
+                if found.kind in LOG_SUFFIXES:
+                    index = next((each for each in folder.files if _is_index_of(each, file)), None)
+                    yield from self._segment(found, file, index, Place(staged), counts)
+                elif side is None or side.kind != INDEX or not any(_is_index_of(file, each) for each in folder.files):
+                    output = _Output(file, Place(staged) / file.name, counts)
+                    pieces = _random(file, counts) if side is None else _kept(self._carried(file, side.kind))
+                    yield from _all(output, pieces, Replaced())
 
-    def _segment(self, folder: TwinFolder, file: TwinFile, found: SegmentFile, target: str) -> Replaced:
-        """Writes a segment and its index, whose positions follow the batches."""
-        name = file.name.replace(LOG, INDEX, 1) if found.kind == LOG else ""
-        index = next((each for each in folder.files if each.name == name and each.size <= MAX_INDEX_BYTES), None)
+    def _segment(
+        self, found: SegmentFile, file: TwinFile, index: TwinFile | None, folder: Place, counts: Replaced
+    ) -> Iterator[_Task]:
+        """Yields the tasks of a segment and its index, whose positions follow the batches."""
         data = b""
         if index is not None:
             with errors_at(index.source):
                 data = index.source.read(MAX_INDEX_BYTES)
         whole = len(data) // OFFSET_ENTRY.size * OFFSET_ENTRY.size
         entries = list(OFFSET_ENTRY.iter_unpack(data[:whole]))
-        moves = Moves([position for _, position in entries])
-        with self._lock:
-            scratch = self._scratch.pop() if self._scratch else Scratch(self._max_batch_bytes)
-        rule = rule_for(found.topic, found.kind, self._names, self._topics)
-        redaction = SegmentRedaction(found, self._names, rule, scratch, moves)
-        size = self._put(file, target, redaction.pieces())
-        counts = redaction.counts
-        one = Replaced(1, size, counts.records, counts.keys, counts.values, counts.header_values)
-        one.lost_bytes = redaction.damaged_bytes + redaction.lost_bytes
-        if index is not None:
-            moved = b"".join(OFFSET_ENTRY.pack(offset, moves.moved(position)) for offset, position in entries)
-            place = Place(target).parent / index.name
-            one.files, one.bytes = 2, size + self._put(index, place, iter((_numbers(moved), _numbers(data[whole:]))))
-        with self._lock:
-            self._scratch.append(scratch)
-        return one
+        output = _Output(file, folder / file.name, counts, (position for _, position in entries))
+        redaction = SegmentRedaction(found, rule_for(found.topic, found.kind, self._names, self._topics), self._workers)
+        for task in redaction.tasks():
+            yield partial(_of, output, task)
+        yield from _all(output, (), redaction.counts())
 
-    def _carried(self, file: TwinFile, kind: str) -> Iterator[Piece]:
+        def moved() -> Iterator[bytes]:
+            yield _numbers(b"".join(OFFSET_ENTRY.pack(offset, output.moves.moved(at)) for offset, at in entries))
+            yield _numbers(data[whole:])
+
+        if index is not None:
+            yield from _all(_Output(index, folder / index.name, counts), _kept(moved()), Replaced())
+
+    def _carried(self, file: TwinFile, kind: str) -> Iterator[bytes]:
         """Yields the bytes of a side file; topics in checkpoints get their names in the twin."""
         if kind in _BINARY_KINDS:
             yield from map(_numbers, _windows(file.source))
@@ -323,30 +343,30 @@ class _Writer:
             data = file.source.read(64 << 20)
         yield _ROW.sub(lambda found: self._names.topic(found[1]), data)
 
-    def _put(self, file: TwinFile, target: str, pieces: "Iterator[Piece]") -> int:
-        """Writes a file of pieces, with holes for zeros. It is not synced: a twin can be made again."""
-        size = 0
-        descriptor = create_file(target)
-        try:
-            behind = WriteBehind(descriptor)
-            for piece in pieces:
-                length = piece if isinstance(piece, int) else len(piece)
-                self._advance(length)
-                if isinstance(piece, int) or (length >= _MIN_HOLE_BYTES and leading_zeros(piece) == length):
-                    size += length
-                    os.lseek(descriptor, size, os.SEEK_SET)
-                    continue
-                view = memoryview(piece)
-                while view:
-                    view = view[os.write(descriptor, view) :]
-                size += length
-                behind.wrote(length)
-            os.ftruncate(descriptor, size)
-            Disk().set_default_mode(descriptor)
-            os.utime(descriptor, ns=(file.mtime_ns, file.mtime_ns))
-        finally:
-            os.close(descriptor)
-        return size
+
+def _is_index_of(index: TwinFile, file: TwinFile) -> bool:
+    """Returns whether ``index`` is the index of the segment ``file``, of a size that can be one."""
+    return file.name.endswith(LOG) and index.name == file.name.replace(LOG, INDEX, 1) and index.size <= MAX_INDEX_BYTES
+
+
+def _of(output: _Output, task: Task) -> _Result:
+    return output, *task()
+
+
+def _all(output: _Output, pieces: Iterable[Redacted], counts: Replaced) -> Iterator[_Task]:
+    """Yields the last pieces of a file, and its end."""
+    yield lambda: (output, pieces, counts)
+    yield lambda: (output, None, Replaced())
+
+
+def _kept(pieces: Iterable[bytes]) -> Iterator[Redacted]:
+    return (Redacted(0, 0, piece) for piece in pieces)
+
+
+def _random(file: TwinFile, counts: Replaced) -> Iterator[Redacted]:
+    for piece in map(random_like, _windows(file.source)):
+        counts.lost_bytes += len(piece)
+        yield Redacted(0, 0, piece)
 
 
 def _numbers(data: bytes) -> bytes:

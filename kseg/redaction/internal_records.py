@@ -10,7 +10,7 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
@@ -122,13 +122,38 @@ def _fields_by_path(message: MessageSchema) -> Mapping[Field, tuple[str, str]]:
     return dict(walk(message.fields, message.name))
 
 
-def _in_spans(data: bytes, spans: list[FieldSpan], paths: Mapping[Field, tuple[str, str]], names: Pseudonyms) -> bytes:
-    """Returns ``data`` with all fields at ``spans`` replaced by their names' rules."""
-    out = bytearray(data)
+class _Place(NamedTuple):
+    """A text or bytes field of a message: what replaces it, and its bytes ``[start, end)``."""
+
+    replacement: Replacement
+    start: int
+    end: int
+
+
+def _places(spans: list[FieldSpan], paths: Mapping[Field, tuple[str, str]], names: Pseudonyms) -> list[_Place]:
+    """Returns the fields at ``spans`` with the rules for their names."""
+    found = []
     for each, start, end in spans:
         name, path = ("", "") if each is None else paths.get(each, (each.name, each.name))
-        out[start:end] = _replacement(name, path, each, names)(data[start:end])
+        replacement = _replacement(name, path, each, names)
+        if replacement is not bytes:
+            found.append(_Place(replacement, start, end))
+    return found
+
+
+def _with_replaced(data: bytes, places: list[_Place]) -> bytes:
+    """Returns ``data`` with the fields replaced."""
+    if not places:
+        return data
+    out = bytearray(data)
+    for replacement, start, end in places:
+        out[start:end] = replacement(data[start:end])
     return bytes(out)
+
+
+def _in_spans(data: bytes, spans: list[FieldSpan], paths: Mapping[Field, tuple[str, str]], names: Pseudonyms) -> bytes:
+    """Returns ``data`` with all fields at ``spans`` replaced by their names' rules."""
+    return _with_replaced(data, _places(spans, paths, names))
 
 
 def _replacement(name: str, path: str, each: Field | None, names: Pseudonyms) -> Replacement:
@@ -146,11 +171,12 @@ def _replacement(name: str, path: str, each: Field | None, names: Pseudonyms) ->
 
 
 class _Form(NamedTuple):
-    """The places of the texts in messages of one length: in those in which the bytes of all sizes are the same."""
+    """The places of the texts in messages of one length, in which the bytes of all sizes and of the protocol's type are
+    the same."""
 
     sizes_of: Callable[[bytes], object]
     sizes: object
-    spans: list[FieldSpan]
+    places: list[_Place]
 
 
 class CoordinatorRule:
@@ -159,49 +185,52 @@ class CoordinatorRule:
     def __init__(self, topic: Topic, names: Pseudonyms) -> None:
         self._topic, self._names = topic, names
         self._forms: dict[tuple[str, int, int], _Form] = {}
-        self._keys: dict[bytes, bytes | None] = {}
+        self._key = lru_cache(_MAX_REMEMBERED)(self._new_key)
+        self._of_consumer = lru_cache(_MAX_REMEMBERED)(self._new_of_consumer)
 
     def replace(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
-        kind = _VERSION.unpack_from(key)[0] if key is not None and len(key) >= _VERSION.size else -1
-        message = self._topic.keys.get(kind)
-        if message is None or key is None:
-            return _payloads(key, value, self._names)
-        if key not in self._keys:
-            if len(self._keys) >= _MAX_REMEMBERED:
-                self._keys.clear()
-            self._keys[key] = self._message(message, key, kind)
-        new_key = self._keys[key]
+        kind, new_key = self._key(key)
         if new_key is None:
             return _payloads(key, value, self._names)
         if value is None or len(value) < _VERSION.size:
             return new_key, None if value is None else self._names.payload(value)
-        new_value = self._message(self._topic.values[kind], value, _VERSION.unpack_from(value)[0])
+        new_value = self._message(self._topic.values[kind], value)
         return new_key, self._names.payload(value) if new_value is None else new_value
 
-    def _message(self, message: MessageSchema, data: bytes, version: int) -> bytes | None:
+    def _new_key(self, key: bytes | None) -> tuple[int, bytes | None]:
+        """Returns the kind of a record, by its key, and the key in the twin; None if it is no such key."""
+        kind = _VERSION.unpack_from(key)[0] if key is not None and len(key) >= _VERSION.size else -1
+        message = self._topic.keys.get(kind)
+        return kind, None if message is None or key is None else self._message(message, key)
+
+    def _message(self, message: MessageSchema, data: bytes) -> bytes | None:
         """Returns the bytes of a message behind its version; None if it cannot be read."""
+        version = _VERSION.unpack_from(data)[0]
         form = self._forms.get((message.name, version, len(data)))
         if form is not None and form.sizes_of(data) == form.sizes:
-            return _in_spans(data, form.spans, _fields_by_path(message), self._names)
+            return _with_replaced(data, form.places)
         spans, sizes = list[FieldSpan](), list[int]()
         try:
             fields, end = message.read(data, version, _VERSION.size, spans=spans, sizes=sizes)
         except MessageError:
             return None
-        if end == len(data) and len(sizes) > 1 and not any(each and each.kind == "bytes" for each, _, _ in spans):
+        places = _places(spans, _fields_by_path(message), self._names)
+        if fields.get("protocolType", "consumer") == "consumer":
+            inner = {
+                start: _Place(partial(self._of_consumer, each.name), start, stop)
+                for each, start, stop in spans
+                if each is not None and each.kind == "bytes" and each.name in _PROTOCOL_BYTES
+            }
+            places = [inner.get(each.start, each) for each in places]
+        if end == len(data) and len(sizes) > 1:
+            for each, start, stop in spans:
+                sizes += range(start, stop) if each is not None and each.name == "protocolType" else ()
             sizes_of = itemgetter(*sizes)
-            self._forms[message.name, version, len(data)] = _Form(sizes_of, sizes_of(data), spans)
-        of_consumers = fields.get("protocolType", "consumer") == "consumer"
-        out = bytearray(_in_spans(data, spans, _fields_by_path(message), self._names))
-        for each, start, stop in spans:
-            inner = _PROTOCOL_BYTES.get(each.name) if each is not None and each.kind == "bytes" else None
-            if inner is not None and of_consumers:
-                out[start:stop] = self._of_consumer(inner, data[start:stop])
-        out[end:] = self._names.payload(data[end:])
-        return bytes(out)
+            self._forms[message.name, version, len(data)] = _Form(sizes_of, sizes_of(data), places)
+        return _with_replaced(data[:end], places) + self._names.payload(data[end:])
 
-    def _of_consumer(self, message: MessageSchema, data: bytes) -> bytes:
-        spans: list[FieldSpan] = []
+    def _new_of_consumer(self, field: str, data: bytes) -> bytes:
+        message, spans = _PROTOCOL_BYTES[field], list[FieldSpan]()
         with suppress(MessageError, struct.error):
             end = message.read(data, _VERSION.unpack_from(data)[0], _VERSION.size, spans=spans)[1]
             return _in_spans(data[:end], spans, _fields_by_path(message), self._names) + self._names.payload(data[end:])

@@ -5,20 +5,29 @@ The kernel replaces the records of intact batches, run by run. It leaves compres
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
 
-from kseg.formats.compression import expansion_buffer
 from kseg.formats.record_batch import HEADER_BYTES, parse_header
-from kseg.formats.rows import BytesLike, Scratch, int64s
 from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_SIZE, MAGIC_V2, V0_HEADER_BYTES, V1_HEADER_BYTES
-from kseg.kernel.layout.rows import DONE, FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH, NEEDS_PACKING
+from kseg.kernel.layout.rows import (
+    CRC_RIGHT,
+    DONE,
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    NEEDS_PACKING,
+)
+from kseg.kernel.scan.frames import move_frames
 from kseg.limits import MAX_BATCH_BYTES, WINDOW_BYTES
-from kseg.redaction.batches import BatchRedaction, packed, random_like
+from kseg.redaction.batches import BatchRedaction, Replaced, Workers, packed, random_like
 from kseg.redaction.internal_records import RecordRule
-from kseg.redaction.pseudonyms import Pseudonyms
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import Damage
-from kseg.segment.reader import Run, SegmentReader, describe, open_segment
+from kseg.segment.items import Damage, Message, RecordBatch
+from kseg.segment.reader import SegmentReader, describe, open_segment
 from kseg.stores.extent import next_data
 
 _HEADS = V1_HEADER_BYTES + 4, V0_HEADER_BYTES + 4, HEADER_BYTES, 0
@@ -56,116 +65,111 @@ class Moves:
         return self._found.get(position, position - old + new if position >= old else position)
 
 
+class Redacted(NamedTuple):
+    """What stands in the twin for bytes ``[position, end)`` of the file."""
+
+    position: int
+    end: int
+    piece: Piece
+
+
+Result = tuple[list[Redacted], Replaced]
+Task = Callable[[], Result]
+
+
 class SegmentRedaction:
-    """Replaces in one segment. ``rule``: that of an internal topic; ``moves``: takes the places of its bytes."""
+    """Replaces in one segment. ``rule``: that of an internal topic; ``workers``: one a thread.
 
-    def __init__(
-        self, file: SegmentFile, names: Pseudonyms, rule: RecordRule | None, scratch: Scratch, moves: Moves
-    ) -> None:
-        self._file, self._scratch, self._moves = file, scratch, moves
-        self._batches = BatchRedaction(names, rule, scratch)
-        self._is_plain = rule is None and not file.is_07
-        self.counts = self._batches.replacer
-        self.damaged_bytes = 0
-        self._expansion = expansion_buffer(scratch.max_batch_bytes)
-        self._at = 0
+    The records of internal topics are Python's work, that of the thread that asks for the tasks.
+    """
 
-    @property
-    def lost_bytes(self) -> int:
-        """Bytes of broken batches that became random."""
-        return self._batches.lost_bytes
+    def __init__(self, file: SegmentFile, rule: RecordRule | None, workers: Workers) -> None:
+        self._file, self._workers = file, workers
+        self._batches = workers.by(rule)
+        self._is_plain = rule is None
+        self._damaged_bytes = 0
 
-    def pieces(self) -> Iterator[Piece]:
-        """Yields the twin's bytes, in order. Raises KsegError if the file cannot be read."""
+    def counts(self) -> Replaced:
+        """Returns what was replaced outside of the tasks, once all were asked for."""
+        counts = self._batches.taken()
+        counts.lost_bytes += self._damaged_bytes
+        return counts
+
+    def tasks(self) -> Iterator[Task]:
+        """Yields tasks for any threads, whose results are the twin's bytes, in order. Raises KsegError if the file
+        cannot be read."""
         forgotten = 0
-        with open_segment(self._file, self._scratch) as reader:
+        with open_segment(self._file, self._workers.own().scratch) as reader:
             for item in reader.runs():
                 if item.position - forgotten > _MAPPED_BYTES:
                     reader.source.forget(forgotten, item.position)
                     forgotten = item.position
                 if isinstance(item, Damage):
-                    self.damaged_bytes += item.length
-                    at = self._at
-                    for piece in self._damage(reader, item):
-                        self._at += piece if isinstance(piece, int) else len(piece)
-                        yield piece
-                    self._moves.note(item.position, item.end, at, self._at - at)
-                else:
-                    yield from self._run(reader, item)
+                    self._damaged_bytes += item.length
+                    for found in self._damage(reader, item):
+                        yield partial(_given, [found])
+                    continue
+                if self._file.is_07:
+                    batches = (reader.batch(item, i) for i in range(item.count))
+                    yield from (
+                        partial(_given, [Redacted(each.position, each.end, self._batches.batch(each))])
+                        for each in batches
+                    )
+                    continue
+                for run in item.pieces(WINDOW_BYTES):
+                    window = run.position, bytes(reader.buffer[run.position : run.end]), run.copied().rows
+                    if self._is_plain:
+                        yield partial(self._window, None, *window)
+                    else:
+                        yield partial(_given, *self._window(self._batches, *window))
 
-    def _moved(self, position: int, end: int, piece: bytes | memoryview) -> bytes | memoryview:
-        """Notes the place of a piece that stands for bytes [position, end) of the file."""
-        self._moves.note(position, end, self._at, len(piece))
-        self._at += len(piece)
-        return piece
-
-    def _run(self, reader: SegmentReader, run: Run) -> Iterator[Piece]:
-        if not self._is_plain:
-            for i in range(run.count):
-                batch = reader.batch(run, i)
-                yield self._moved(batch.position, batch.end, self._batches.batch(batch))
-            return
-        first = 0
-        while first < run.count:
-            stop, start = first + 1, run.rows[first * FRAME_WIDTH + FRAME_POSITION]
-            end = start + run.rows[first * FRAME_WIDTH + FRAME_SIZE]
-            while stop < run.count and end - start < WINDOW_BYTES:
-                end += run.rows[stop * FRAME_WIDTH + FRAME_SIZE]
-                stop += 1
-            yield from self._window(reader, run, first, stop, reader.buffer[start:end])
-            first = stop
-
-    def _window(self, reader: SegmentReader, run: Run, first: int, stop: int, data: BytesLike) -> Iterator[Piece]:
-        """Yields the twin of adjacent frames, whose bytes are ``data``."""
-        start = run.rows[first * FRAME_WIDTH + FRAME_POSITION]
-        rows = int64s((stop - first) * FRAME_WIDTH)
-        rows[:] = run.rows[first * FRAME_WIDTH : stop * FRAME_WIDTH]
-        for at in range(FRAME_POSITION, len(rows), FRAME_WIDTH):
-            rows[at] -= start
-        out, replacer, scratch, done = bytearray(data), self._batches.replacer, self._scratch, 0
+    def _window(self, batches: BatchRedaction | None, start: int, data: bytes, rows: memoryview) -> Result:
+        """Returns the twin of adjacent frames (``rows``), whose bytes are ``data``, at ``start`` of the file.
+        ``batches``: None for that of the thread."""
+        move_frames(rows, -start)
+        batches = batches or self._workers.own()
+        replacer, out, pieces, done = batches.replacer, bytearray(data), list[Redacted](), 0
         replacer.go_to(0)
         while True:
-            status = replacer.replace_frames(
-                data, rows, stop - first, scratch.rows, scratch.headers, out, self._expansion
-            )
-            if status == DONE:
-                break
+            status = batches.frames(data, rows, out)
             at = replacer.frame * FRAME_WIDTH
-            position, end = rows[at + FRAME_POSITION], rows[at + FRAME_POSITION] + rows[at + FRAME_SIZE]
+            position = len(out) if status == DONE else rows[at + FRAME_POSITION]
             if position > done:
-                yield self._moved(start + done, start + position, memoryview(out)[done:position])
+                pieces.append(Redacted(start + done, start + position, memoryview(out)[done:position]))
+            if status == DONE:
+                return pieces, batches.taken()
+            done = position + rows[at + FRAME_SIZE]
             if status == NEEDS_PACKING:
-                assert self._expansion is not None
                 header = parse_header(data[position : position + HEADER_BYTES])
-                new = packed(header, self._expansion.view()[: replacer.area_size])
+                new = packed(header, batches.expansion.view()[: replacer.area_size])
             else:
-                new = self._batches.batch(reader.batch(run, first + replacer.frame))
-            yield self._moved(start + position, start + end, new)
-            done = end
+                kind = RecordBatch if rows[at + FRAME_MAGIC] >= MAGIC_V2 else Message
+                is_valid = bool(rows[at + FRAME_STATE] & CRC_RIGHT)
+                place = start + position, done - position, rows[at + FRAME_MAGIC]
+                new = batches.batch(kind(data[position:done], *place, is_valid, batches.scratch))
+            pieces.append(Redacted(start + position, start + done, new))
             replacer.go_to(replacer.frame + 1)
-        if len(out) > done:
-            yield self._moved(start + done, start + len(out), memoryview(out)[done:])
 
-    def _damage(self, reader: SegmentReader, damage: Damage) -> Iterator[Piece]:
+    def _damage(self, reader: SegmentReader, damage: Damage) -> Iterator[Redacted]:
         if damage.code == "zero-block":
-            yield damage.length
+            yield Redacted(damage.position, damage.end, damage.length)
         elif damage.length > _LARGEST_CHECKED:
             head = 0 if damage.code == "nonsense-block" else HEADER_BYTES
             yield from self._lost_range(reader, damage, head)
         else:
-            yield self._described(reader, damage)
+            yield Redacted(damage.position, damage.end, self._described(reader, damage))
 
-    def _lost_range(self, reader: SegmentReader, damage: Damage, head: int) -> Iterator[Piece]:
+    def _lost_range(self, reader: SegmentReader, damage: Damage, head: int) -> Iterator[Redacted]:
         """Yields random bytes for a long range, whose holes stay, behind ``head`` bytes that stay."""
         at = damage.position + head
-        yield bytes(reader.buffer[damage.position : at])
+        yield Redacted(damage.position, at, bytes(reader.buffer[damage.position : at]))
         while at < damage.end:
             data = next_data(reader.source.extent, at, damage.end)
             if data > at:
-                yield data - at
+                yield Redacted(at, data, data - at)
             at, end = data, min(data + WINDOW_BYTES, damage.end)
             if end > at:
-                yield random_like(reader.buffer[at:end])
+                yield Redacted(at, end, random_like(reader.buffer[at:end]))
             at = end
 
     def _described(self, reader: SegmentReader, damage: Damage) -> bytes:
@@ -195,6 +199,10 @@ class SegmentRedaction:
                 if is_alike(new):
                     return new
         return new
+
+
+def _given(pieces: list[Redacted], counts: Replaced | None = None) -> Result:
+    return pieces, counts or Replaced()
 
 
 def _with_sign(new: bytes, old: bytes) -> bytes:

@@ -8,6 +8,7 @@ Frames and damage with bytes that the disk cannot read become damage of the kind
 The kernel keeps both steps linear in the size of the file.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -74,6 +75,14 @@ class Run:
     def part(self, first: int, stop: int) -> "Run":
         """Returns the frames ``first`` to ``stop`` (exclusive)."""
         return Run(self.rows[first * FRAME_WIDTH : stop * FRAME_WIDTH], stop - first, self.position_before(first))
+
+    def pieces(self, piece_bytes: int) -> "Iterator[Run]":
+        """Yields runs of about ``piece_bytes``, at least one batch each."""
+        starts, first = self.rows[FRAME_POSITION : self.count * FRAME_WIDTH : FRAME_WIDTH], 0
+        while first < self.count:
+            stop = bisect_left(starts, starts[first] + piece_bytes, first + 1)
+            yield self.part(first, stop)
+            first = stop
 
     def copied(self) -> "Run":
         """Returns a run that stays valid."""
@@ -280,18 +289,11 @@ class SegmentReader:
         """
         if isinstance(self.buffer, memoryview):
             return self.buffer, run.rows, 0, run.count
-        rows = run.rows
-        origin = rows[first * FRAME_WIDTH + FRAME_POSITION]
-        stop = first + 1
-        while stop < run.count and rows[stop * FRAME_WIDTH + FRAME_POSITION] - origin < WINDOW_BYTES:
-            stop += 1
-        last = (stop - 1) * FRAME_WIDTH
-        end = rows[last + FRAME_POSITION] + rows[last + FRAME_SIZE]
-        moved = int64s(stop * FRAME_WIDTH)
-        moved[:] = rows[: stop * FRAME_WIDTH]
-        for i in range(first, stop):
-            moved[i * FRAME_WIDTH + FRAME_POSITION] -= origin
-        return self.buffer[origin:end], moved, origin, stop
+        piece = next(run.part(first, run.count).pieces(WINDOW_BYTES))
+        stop, origin = first + piece.count, piece.position
+        moved = Run(run.rows, stop).copied().rows
+        kernel.move_frames(moved[first * FRAME_WIDTH :], -origin)
+        return self.buffer[origin : piece.end], moved, origin, stop
 
     def headers(self, run: Run) -> memoryview:
         """Returns the headers of the frames of a run as rows of BATCH_* columns."""

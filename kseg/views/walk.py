@@ -19,7 +19,7 @@ from kseg.kernel.scan.frames import LONG_RUNS
 from kseg.node.paths import expanded
 from kseg.options import declaration
 from kseg.output.notices import Color, Notices
-from kseg.output.progress import Progress, pieces
+from kseg.output.progress import PIECE_BYTES, Progress
 from kseg.output.sink import Sink
 from kseg.segment.files import Listing, SegmentFile, listing_of
 from kseg.segment.items import Batch, Damage
@@ -279,7 +279,7 @@ class SegmentWalk(PathWalk[OptionsT]):
                 self.progress.advance(item.length)
                 continue
             batches += item.count
-            if not all(self._run(reader, run) for run in pieces(item)):
+            if not all(self._run(reader, run) for run in item.pieces(PIECE_BYTES)):
                 break
         self._report_items(file, reader.end, batches, self.damaged_ranges - ranges)
 

@@ -4,18 +4,11 @@ import io
 import re
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from kseg.output.progress import Progress, pieces, progress_text
-from kseg.segment.items import Damage
-from kseg.segment.reader import SegmentReader
-from kseg.stores.source import open_source
-from output.feeding import TESTDATA
-
-SEGMENT = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
+from kseg.output.progress import Progress, progress_text
 
 
 class Terminal(io.StringIO):
@@ -145,21 +138,6 @@ def test_the_line(done: int, total: int | None, seconds: float, shown: list[str]
     line = progress_text(done, total, seconds)
     assert [part for part in shown if part not in line] == []
     assert len(line) <= 80
-
-
-@pytest.mark.parametrize("size", [1, 1000, 20_000, 1 << 30])
-def test_pieces_are_the_run(size: int) -> None:
-    with open_source(str(SEGMENT)) as source:
-        for item in SegmentReader(source).runs():
-            assert not isinstance(item, Damage)
-            found = list(pieces(item, size))
-            assert [part.count > 0 for part in found] == [True] * len(found)
-            assert sum(part.count for part in found) == item.count
-            assert found[0].position == item.position
-            assert found[-1].end == item.end
-            assert all(a.end == b.position for a, b in pairwise(found))
-            assert len(found) > 1 or size > 90_000
-            assert all(part.count == 1 or part.end - part.position <= size + 4096 for part in found)
 
 
 def test_rich_is_not_imported_before_it_is_needed() -> None:

@@ -4,6 +4,7 @@ import os
 import random
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import kseg
 from kernel.rendering import batch, message
 from kseg.kernel import COMPILED
 from kseg.segment.items import DAMAGE_CODES, PROBLEM_CODES
+from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.survey import FULL, open_survey
 from kseg.stores.source import SMALL_BYTES, open_source
 from segment.segments import SAMPLES, TESTDATA, entries, name_of, sample
@@ -319,3 +321,19 @@ def test_a_file_that_grows_while_it_is_read(tmp_path: Path) -> None:
             file.write(sample("v0"))
         ends.append(item.end)
     assert ends[-1] == len(sample("v2"))
+
+
+@pytest.mark.parametrize("size", [1, 1000, 20_000, 1 << 30])
+def test_pieces_are_the_run(size: int) -> None:
+    segment = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
+    with open_source(str(segment)) as source:
+        for item in SegmentReader(source).runs():
+            assert isinstance(item, Run)
+            found = list(item.pieces(size))
+            assert [part.count > 0 for part in found] == [True] * len(found)
+            assert sum(part.count for part in found) == item.count
+            assert found[0].position == item.position
+            assert found[-1].end == item.end
+            assert all(a.end == b.position for a, b in pairwise(found))
+            assert len(found) > 1 or size > 90_000
+            assert all(part.count == 1 or part.end - part.position <= size + 4096 for part in found)

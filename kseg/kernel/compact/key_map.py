@@ -14,7 +14,7 @@ from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, leave, read_rows, use_frames, use_rows
 from cython.cimports.libc.string import memcpy
 
-# The keyed 128-bit hash of record keys for compaction: SipHash-2-4-128 (Aumasson, Bernstein, 2012).
+# The keyed 128-bit hash of record keys for compaction: SipHash-1-3-128 (Aumasson, Bernstein, 2012).
 #
 # Each run has a random secret, so nobody can construct colliding keys; a collision would lose a record. Interpreted,
 # the hash is keyed BLAKE2b of hashlib: hashes need not agree between runs.
@@ -57,7 +57,7 @@ def mix_rounds(state, rounds):
 
 def mix_word(state, word):
     state.v3 ^= word
-    mix_rounds(state, 2)
+    mix_rounds(state, 1)
     state.v0 ^= word
 
 
@@ -80,10 +80,10 @@ def hash_key(p, at, size, secret, found):
             memcpy(cython.address(word), p + at + i, size - i)
         mix_word(cython.address(state), word ^ cython.cast(cython.ulonglong, size) << 56)
         state.v2 ^= 0xEE
-        mix_rounds(cython.address(state), 4)
+        mix_rounds(cython.address(state), 3)
         found.high = cython.cast(cython.longlong, state.v0 ^ state.v1 ^ state.v2 ^ state.v3)
         state.v1 ^= 0xDD
-        mix_rounds(cython.address(state), 4)
+        mix_rounds(cython.address(state), 3)
         found.low = cython.cast(cython.longlong, state.v0 ^ state.v1 ^ state.v2 ^ state.v3)
     else:
         key = secret.low.to_bytes(8, "little", signed=True) + secret.high.to_bytes(8, "little", signed=True)

@@ -14,8 +14,8 @@ cdef enum:
 cdef class Replacer(FrameCursor):
     cdef readonly Secret secret
     cdef readonly bint with_header_keys
-    cdef readonly Py_ssize_t area_size
-    cdef public long long records, keys, values, header_values
+    cdef readonly Py_ssize_t area_size, row_count
+    cdef public long long replaced, keys, values, header_values
 
 cdef void replace_field(
     const unsigned char* p, Py_ssize_t at, long long size, Secret secret, unsigned char* out
@@ -28,4 +28,4 @@ cdef void replace_rows(
     Replacer replacer, const unsigned char* p, const long long* rows, Py_ssize_t count, const long long* headers,
     unsigned char* out
 ) noexcept nogil
-cdef void seal_frame(Replacer replacer, unsigned char* out) noexcept nogil
+cdef void seal_frame(const long long* frames, Py_ssize_t k, unsigned char* out) noexcept nogil

@@ -8,7 +8,15 @@ codec packs well, so that a compressed log does not grow.
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.compact.key_map import KeyHash, hash_key
-from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, leave, read_rows, use_frames, use_rows
+from cython.cimports.kseg.kernel.records.cursor import (
+    FrameCursor,
+    check_frames,
+    extend,
+    leave,
+    read_rows,
+    use_frames,
+    use_rows,
+)
 
 native_setup()
 
@@ -79,15 +87,15 @@ def replace_rows(replacer, p, rows, count, headers, out):
             replacer.header_values += headers[header + HEADER_VALUE_SIZE] > 0
             if replacer.with_header_keys:
                 replace_text(p, headers[header + HEADER_KEY], headers[header + HEADER_KEY_SIZE], replacer.secret, out)
-    replacer.records += count
+    replacer.replaced += count
 
 
-def seal_frame(replacer, out):
-    """Writes the checksum of the next frame, an uncompressed one."""
-    at: cython.Py_ssize_t = replacer.frame * replacer.width
-    position: cython.Py_ssize_t = replacer.frames[at + FRAME_POSITION]
-    end: cython.Py_ssize_t = position + replacer.frames[at + FRAME_SIZE]
-    if replacer.frames[at + FRAME_MAGIC] == MAGIC_V2:
+def seal_frame(frames, k, out):
+    """Writes the checksum of frame ``k``, an uncompressed one."""
+    at: cython.Py_ssize_t = k * FRAME_WIDTH
+    position: cython.Py_ssize_t = frames[at + FRAME_POSITION]
+    end: cython.Py_ssize_t = position + frames[at + FRAME_SIZE]
+    if frames[at + FRAME_MAGIC] == MAGIC_V2:
         put_big(out, position + V2_CRC, crc32c(0, out, position + V2_ATTRIBUTES, end), 4)
     else:
         put_big(out, position + LEGACY_CRC, crc32(0, out, position + ENTRY_MAGIC, end), 4)
@@ -96,9 +104,9 @@ def seal_frame(replacer, out):
 class Replacer(FrameCursor):
     """Replaces the fields of window after window; the caller resets the position (`go_to`).
 
-    ``with_header_keys``: header keys are replaced, too. ``records``, ``keys``, ``values``, ``header_values``: numbers
-    of those replaced so far. ``area_size``: of a batch that NEEDS_PACKING, the size of its records, which are replaced
-    at the start of the expansion buffer.
+    ``with_header_keys``: header keys are replaced, too. ``replaced``, ``keys``, ``values``, ``header_values``: numbers
+    of records and fields replaced so far. ``area_size``: of a batch that NEEDS_PACKING, the size of its records, which
+    are replaced at the start of the expansion buffer. ``row_count``: see `read_frames`.
     """
 
     def __init__(self, secret, with_header_keys):
@@ -106,8 +114,8 @@ class Replacer(FrameCursor):
         self.secret = secret
         self.with_header_keys = with_header_keys
         self.refused = CONTROL
-        self.area_size = 0
-        self.records = self.keys = self.values = self.header_values = 0
+        self.area_size = self.row_count = 0
+        self.replaced = self.keys = self.values = self.header_values = 0
 
     def replace_frames(
         self,
@@ -152,11 +160,42 @@ class Replacer(FrameCursor):
                         continue
                     replace_rows(self, self.p, self.table.rows, count, self.table.headers, target)
                     if self.area.walk.index >= self.area.header.count:
-                        seal_frame(self, target)
+                        seal_frame(self.frames, self.frame, target)
                     leave(self, count)
             if status == NEEDS_BUFFER:
                 status = extend(self, expansion)
         return status
+
+    def read_frames(
+        self, data: BytesIn, frames: Int64sIn, count: cython.Py_ssize_t, rows: Int64sOut, headers: Int64sOut
+    ) -> int:
+        """Reads the rows of uncompressed frames from ``frame`` up to ``count`` that fit: ``row_count``.
+
+        Returns DONE, or as `replace_frames` if it stopped at another frame. Raises ValueError if a buffer is too short.
+        """
+        status: cython.int = DONE
+        self.row_count = 0
+        if count <= self.frame:
+            return DONE
+        use_frames(self, data, frames, count, FRAME_WIDTH, None, None)
+        self.table.row_count = self.table.header_count = 0
+        use_rows(self, rows, headers)
+        with cython.nogil:
+            while self.frame < self.stop and status == DONE and 2 * self.table.row_count < self.table.row_capacity:
+                status = read_rows(self)
+                if status == DONE:
+                    leave(self, self.table.row_count)
+        self.row_count = self.table.row_count
+        return status
+
+    def seal(self, frames: Int64sIn, first: cython.Py_ssize_t, out: BytesOut) -> None:
+        """Writes the checksums of uncompressed frames from ``first`` up to ``frame``. Raises ValueError if there are no
+        such frames."""
+        check_frames(len(out), frames, first, self.frame, FRAME_WIDTH)
+        if first < self.frame:
+            target, rows = bytes_out(out), int64s_in(frames)
+            for k in range(first, self.frame):
+                seal_frame(rows, k, target)
 
     def replace(self, payload: BytesOut, rows: Int64sIn, count: cython.Py_ssize_t, headers: Int64sIn) -> None:
         """Replaces the fields of ``count`` rows in place. Raises ValueError if there are no such rows."""

@@ -581,6 +581,14 @@ def recodable(
     return first, next_offset, run_bytes
 
 
+def move_frames(rows: Int64sOut, by: cython.longlong) -> None:
+    """Moves the positions of all frames (FRAME_*) by a number of bytes."""
+    at: cython.Py_ssize_t = FRAME_POSITION
+    while at < len(rows):
+        rows[at] += by
+        at += FRAME_WIDTH
+
+
 # Scans a file window by window in one call, without the GIL.
 #
 # Threads can thus scan parts of a file in parallel. A window is read, its frames are found and their headers are read

@@ -298,12 +298,18 @@ class _Writer:
 
     def _tasks(self, works: Iterable[_Work]) -> Iterator[_Task]:
         for folder, staged, counts in works:
+            names = {file.name for file in folder.files}
+            indexes = {file.name: file for file in folder.files if file.size <= MAX_INDEX_BYTES}
             for file in folder.files:
                 found, side = segment_file(file.source), side_file(file.source)
                 if found.kind in LOG_SUFFIXES:
-                    index = next((each for each in folder.files if _is_index_of(each, file)), None)
+                    index = indexes.get(file.name.replace(LOG, INDEX, 1)) if found.kind == LOG else None
                     yield from self._segment(found, file, index, Place(staged), counts)
-                elif side is None or side.kind != INDEX or not any(_is_index_of(file, each) for each in folder.files):
+                elif (
+                    side is None
+                    or side.kind != INDEX
+                    or not (file.name in indexes and file.name.replace(INDEX, LOG, 1) in names)
+                ):
                     output = _Output(file, Place(staged) / file.name, counts)
                     pieces = _random(file, counts) if side is None else _kept(self._carried(file, side.kind))
                     yield from _all(output, pieces, Replaced())
@@ -342,11 +348,6 @@ class _Writer:
         with errors_at(file.source):
             data = file.source.read(64 << 20)
         yield _ROW.sub(lambda found: self._names.topic(found[1]), data)
-
-
-def _is_index_of(index: TwinFile, file: TwinFile) -> bool:
-    """Returns whether ``index`` is the index of the segment ``file``, of a size that can be one."""
-    return file.name.endswith(LOG) and index.name == file.name.replace(LOG, INDEX, 1) and index.size <= MAX_INDEX_BYTES
 
 
 def _of(output: _Output, task: Task) -> _Result:

@@ -110,11 +110,8 @@ class SegmentRedaction:
                         yield partial(_given, [found])
                     continue
                 if self._file.is_07:
-                    batches = (reader.batch(item, i) for i in range(item.count))
-                    yield from (
-                        partial(_given, [Redacted(each.position, each.end, self._batches.batch(each))])
-                        for each in batches
-                    )
+                    for batch in map(partial(reader.batch, item), range(item.count)):
+                        yield partial(_given, [Redacted(batch.position, batch.end, self._batches.batch(batch))])
                     continue
                 for run in item.pieces(WINDOW_BYTES):
                     window = run.position, bytes(reader.buffer[run.position : run.end]), run.copied().rows

@@ -156,3 +156,29 @@ def test_foreign_text_in_indexes_goes(tmp_path: Path) -> None:
     check_twin(part, twin, NOW_MS)
     whole = bytes_of(twin)
     assert [word for word in (b"Ann Smith", b"1970-01-01", b"12345678") if word in whole] == []
+
+
+def test_an_index_that_is_too_large_is_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
+    monkeypatch.setattr("kseg.redaction.directories.MAX_INDEX_BYTES", 8)
+    twin = twin_of(part, tmp_path / "twin")
+    indexes = [path for path in part.glob("*.index") if path.stat().st_size > 8]
+    assert indexes
+    assert [path.name for path in indexes if (twin / path.name).read_bytes() != path.read_bytes()] == []
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_windows_follow_each_other(jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of all codecs, a few a task: the index of a deleted segment moves with them, too."""
+    monkeypatch.setattr("kseg.redaction.segments.WINDOW_BYTES", 500)
+    part = tmp_path / "mixed-0"
+    part.mkdir()
+    for number, log in enumerate(sorted((TESTDATA / "kafka-4.3.1/codecs").glob("*/*.log"))):
+        for suffix in (".log", ".index"):
+            shutil.copy(log.with_suffix(suffix), part / f"{number:020}{suffix}.deleted")
+    twin = twin_of(part, tmp_path / "twin", jobs=jobs)
+    assert shape_of(twin) == shape_of(part)
+    for index in sorted(twin.glob("*.index.deleted")):
+        starts = {batch.position for batch in kseg.open(index.with_name(index.name.replace(".index", ".log")))}
+        entries = index.read_bytes()
+        assert {int.from_bytes(entries[at + 4 : at + 8], "big") for at in range(0, len(entries), 8)} <= starts

@@ -95,11 +95,13 @@ class BuildKernel(build_ext):
                 emit_linenums=emit_linenums,
                 force=True,
                 quiet=True,
+                nthreads=os.cpu_count() if sys.platform == "linux" else 0,
             )
             done.write_text(digest)
-        # The optimization and debug level of CFLAGS take precedence.
-        levels = [flag for flag in ("-O3", "-g0") if not any(given.startswith(flag[:2]) for given in chosen)]
-        for extension in (extensions := [*self.extensions, shared]):
+        for extension in (extensions := [shared, *self.extensions]):
+            # The optimization and debug level of CFLAGS take precedence. No loop of the shared code is hot.
+            wanted = ("-O1" if extension is shared else "-O3", "-g0")
+            levels = [flag for flag in wanted if not any(given.startswith(flag[:2]) for given in chosen)]
             extension.sources = [str(c_folder / Path(path).with_suffix(".c")) for path in extension.sources]
             extension.depends = [str(path) for kind in ("*.h", "*.pxd") for path in Path("kseg/kernel").rglob(kind)]
             extension.include_dirs = ["kseg/kernel/native"]

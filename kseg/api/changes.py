@@ -35,8 +35,6 @@ from kseg.changes.apply import Keeping
 from kseg.changes.driver import command as driver
 from kseg.changes.driver.undoing import UndoOptions
 from kseg.changes.driver.undoing import undo as undo_paths
-from kseg.changes.plan import CREATE, Step
-from kseg.changes.plan import Plan as ChangePlan
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError, refuse_if
 from kseg.export.arrow import need_pyarrow
 from kseg.formats.compressing import Codec
@@ -44,7 +42,7 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.node.topics import check_topics, is_of_topics, of_topics
 from kseg.options.declaration import filled
 from kseg.output.changes import CompactionPrinter, ErasurePrinter, RetentionPrinter, Summaries, recorded_json
-from kseg.output.sink import MemorySink, open_sink
+from kseg.output.sink import open_sink
 from kseg.stores.no_follow import resolved
 from kseg.stores.place import Place
 from kseg.stores.stored_object import is_url
@@ -137,10 +135,9 @@ class Plan:
         run_command: Run,
         keeps: bool,
         summaries: Summaries | None = None,
-        to_json: Callable[[], str] | None = None,
     ) -> None:
         self._command, self._paths, self._run = command, paths, run_command
-        self._keeps, self._summaries, self._to_json = keeps, summaries, to_json
+        self._keeps, self._summaries = keeps, summaries
         self._recording = driver.Recording()
         self._outcome = run_command(True, self._recording)
         if self._outcome.errors and not any(self._recording.plans):
@@ -178,8 +175,6 @@ class Plan:
 
     def to_json(self) -> str:
         """Returns the output of the command with ``--dry-run --format json``: JSON Lines."""
-        if self._to_json is not None:
-            return self._to_json()
         return recorded_json(self._recording, self._outcome, self._keeps, self._summaries)
 
     def apply(self) -> Result:
@@ -387,22 +382,12 @@ def restore(
 
 
 def _rebuilt(paths: tuple[str, ...], options: "RestoreOptions", change: driver.ChangeOptions) -> Plan:
-    from kseg.api.rebuild_printer import RebuildPrinter
     from kseg.recovery.remote import Rebuild
 
-    shown = list[str]()
-
     def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
-        rebuild, sink = Rebuild(options, next(iter(paths), None), replace(change, is_dry=is_dry)), MemorySink()
-        printer = RebuildPrinter(sink, reporter, rebuild, is_json=True)
-        rebuild.run(printer.show)
-        outcome = printer.finish()
-        shown.append(sink.data.decode())
-        for directory in sorted(printer.totals.names):
-            reporter.plan(ChangePlan(directory, [Step(CREATE, "", "rebuilt from remote storage", None, 0)]))
-        return outcome
+        return Rebuild(options, next(iter(paths), None), replace(change, is_dry=is_dry)).run(reporter)
 
-    return Plan("restore", paths, run_command, keeps=False, to_json=lambda: shown[0])
+    return Plan("restore", paths, run_command, keeps=False)
 
 
 @checked

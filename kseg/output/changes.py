@@ -18,7 +18,7 @@ from kseg.changes.driver.command import Outcome, Recording, created
 from kseg.changes.driver.undoing import KnownChange, Purged
 from kseg.changes.manifest import DONE, Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
-from kseg.formats.json_values import fields_of, name_value
+from kseg.formats.json_values import fields_of, name_of, name_value
 from kseg.formats.suffixes import LOGS
 from kseg.output.fleet_table import MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Notices, Presentation, on_one_line
@@ -288,6 +288,30 @@ class CarvedTable(PlanPrinter):
             self.sink.put("  ".join(cells).rstrip())
 
 
+_MAX_LEFT_OUT = 5
+
+
+class RebuiltLines(PlanPrinter):
+    """Prints a line for each partition that is rebuilt from remote storage, and a few of the segments that are not
+    used."""
+
+    def _put_facts(self, plan: Plan) -> None:
+        if plan.directory and not plan:
+            self.warning(f"{plan.directory}: not created: remote storage has no live segment of it")
+        unused = [row for row in plan.facts if row["type"] == "left"]
+        for row in plan.facts[: len(plan.facts) - len(unused)]:
+            made = "would be created" if self._is_dry else "exists already" if row["wasThere"] else "created"
+            text = f"{plan.directory}: {made}: offsets {row['logStartOffset']} to {row['logEndOffset'] - 1}"
+            if not self._is_dry:
+                text += f", {plural(row['segments'], 'segment', 'segments')}, {row['newBytes']} bytes"
+            self.sink.put(on_one_line(text))
+        for left in unused[:_MAX_LEFT_OUT]:
+            offsets = f"offsets {left['firstOffset']} to {left['lastOffset']}"
+            self.warning(f"left out: {offsets} of {name_of(left['from'])}: {left['reason']}")
+        if len(unused) > _MAX_LEFT_OUT:
+            self.warning(f"left out: {len(unused) - _MAX_LEFT_OUT} more segments; --format json lists all")
+
+
 class JsonPlans(PlanPrinter):
     """Prints one object per line; the last one is the summary."""
 
@@ -297,6 +321,8 @@ class JsonPlans(PlanPrinter):
 
     def _put_plan(self, plan: Plan, totals: PlanTotals) -> None:
         for step in plan.steps:
+            if not step.file:
+                continue  # it makes the whole directory, of which the facts tell
             row: Row = {
                 "type": "action",
                 "action": step.action,
@@ -310,9 +336,7 @@ class JsonPlans(PlanPrinter):
                 row["target"] = name_value(Place(plan.directory) / step.target)
             self.sink.put_row(row | {"removed": [removed.row() for removed in step.removed]})
         for taken in plan.from_replica:
-            row = {"type": "left" if taken.why else "taken", "directory": name_value(plan.directory)}
-            row |= fields_of(taken, "first_offset", "last_offset") | {"from": name_value(taken.file)}
-            self.sink.put_row(row | ({"reason": taken.why} if taken.why else {}))
+            self.sink.put_row(taken.row(plan.directory))
 
     def finish(self, outcome: Outcome) -> None:
         super().finish(outcome)

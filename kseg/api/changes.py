@@ -41,7 +41,7 @@ from kseg.formats.compressing import Codec
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.node.topics import check_topics, is_of_topics, of_topics
 from kseg.options.declaration import filled
-from kseg.output.changes import CompactionPrinter, ErasurePrinter, RetentionPrinter, Summaries, recorded_json
+from kseg.output.changes import recorded_json
 from kseg.output.sink import open_sink
 from kseg.stores.no_follow import resolved
 from kseg.stores.place import Place
@@ -128,16 +128,8 @@ class Plan:
     ...     result = plan.apply()
     """
 
-    def __init__(
-        self,
-        command: str,
-        paths: Sequence[str],
-        run_command: Run,
-        keeps: bool,
-        summaries: Summaries | None = None,
-    ) -> None:
-        self._command, self._paths, self._run = command, paths, run_command
-        self._keeps, self._summaries = keeps, summaries
+    def __init__(self, command: str, paths: Sequence[str], run_command: Run, keeps: bool) -> None:
+        self._command, self._paths, self._run, self._keeps = command, paths, run_command, keeps
         self._recording = driver.Recording()
         self._outcome = run_command(True, self._recording)
         if self._outcome.errors and not any(self._recording.plans):
@@ -175,7 +167,7 @@ class Plan:
 
     def to_json(self) -> str:
         """Returns the output of the command with ``--dry-run --format json``: JSON Lines."""
-        return recorded_json(self._recording, self._outcome, self._keeps, self._summaries)
+        return recorded_json(self._recording, self._outcome, self._keeps)
 
     def apply(self) -> Result:
         """Takes the locks, plans again and applies, with the guarantees of the command.
@@ -284,13 +276,7 @@ def _change_options(change: OutputArguments) -> driver.ChangeOptions:
     return driver.ChangeOptions(False, change["lock"], keeping, None if output is None else os.fspath(output))
 
 
-def _plan(
-    path: Paths,
-    command: str,
-    make_planner: driver.MakePlanner,
-    change: OutputArguments,
-    summaries: Summaries | None = None,
-) -> Plan:
+def _plan(path: Paths, command: str, make_planner: driver.MakePlanner, change: OutputArguments) -> Plan:
     """Returns the plan of a planner for the partitions of the topics at the paths."""
     paths, topics, options = paths_of(path), words_of(change["topics"]), _change_options(change)
 
@@ -301,7 +287,7 @@ def _plan(
         with places_for_output(paths, reporter) as places:
             return driver.run(selected(places, topics, is_dry), make_planner, change, reporter)
 
-    return Plan(command, paths, run_command, options.keeping.keeps, summaries)
+    return Plan(command, paths, run_command, options.keeping.keeps)
 
 
 class RepairArguments(ChangeArguments, total=False):
@@ -546,8 +532,7 @@ def compact(
     from kseg.cleaner.planner import CompactionPlanner
     from kseg.cleaner.settings import CompactOptions
 
-    summaries = partial(CompactionPrinter, as_json=True)
-    return _plan(path, "compact", partial(CompactionPlanner, filled(CompactOptions, given)), change, summaries)
+    return _plan(path, "compact", partial(CompactionPlanner, filled(CompactOptions, given)), change)
 
 
 @checked
@@ -572,8 +557,7 @@ def retain(
     given = locals() | change
     from kseg.retention.planner import RetainOptions, RetentionPlanner
 
-    summaries = partial(RetentionPrinter, color="never", as_json=True)
-    return _plan(path, "retain", partial(RetentionPlanner, filled(RetainOptions, given)), change, summaries)
+    return _plan(path, "retain", partial(RetentionPlanner, filled(RetainOptions, given)), change)
 
 
 @checked
@@ -710,7 +694,7 @@ def erase(
             make_planner = partial(ErasurePlanner, options, certificate=file)
             return driver.run(selected(paths, globs, is_dry), make_planner, change, reporter)
 
-    return Plan("erase", paths, run_command, keeps=False, summaries=partial(ErasurePrinter, as_json=True))
+    return Plan("erase", paths, run_command, keeps=False)
 
 
 @checked

@@ -621,7 +621,7 @@ def _converted_to(
     paths: tuple[str, ...], output: str, options: "ConvertOptions", topics: tuple[str, ...] | None, lock: bool
 ) -> Plan:
     from kseg.conversion.options import JSON_LINES
-    from kseg.conversion.planner import check_output_of, convert_to_new, run_to_new
+    from kseg.conversion.planner import check_output_of, convert_to_new
     from kseg.conversion.record_files import check_codec, export_to_new
     from kseg.conversion.record_import import import_records
     from kseg.dump.json_lines import json_lines_to_new
@@ -635,19 +635,19 @@ def _converted_to(
     def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
         change = driver.ChangeOptions(is_dry, lock)
         if options.source:
-            return run_to_new(partial(import_records, paths, output, options), change, reporter)
+            return driver.created(import_records(paths, output, options, change, reporter), is_dry, reporter)
         with places_for_output(paths, reporter) as places:
             if not (chosen := selected(places, topics, is_dry, takes_files=True)):
                 return driver.Outcome(is_dry=is_dry)
+            if options.is_export:
+                chosen = of_topics(chosen, topics or (), reporter.warning)
             if options.form == JSON_LINES:
-                write = partial(json_lines_to_new, of_topics(chosen, topics or (), reporter.warning), output, options)
+                plans = json_lines_to_new(chosen, output, options, change, reporter)
             elif options.is_export:
-                write = partial(
-                    export_to_new, open_sink, of_topics(chosen, topics or (), reporter.warning), output, options
-                )
+                plans = export_to_new(open_sink, chosen, output, options, change, reporter)
             else:
-                write = partial(convert_to_new, chosen, output, options)
-            return run_to_new(write, change, reporter)
+                plans = convert_to_new(chosen, output, options, change, reporter)
+            return driver.created(plans, is_dry, reporter)
 
     return Plan("convert", paths, run_command, keeps=False)
 

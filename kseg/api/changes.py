@@ -35,16 +35,14 @@ from kseg.changes.apply import Keeping
 from kseg.changes.driver import command as driver
 from kseg.changes.driver.undoing import UndoOptions
 from kseg.changes.driver.undoing import undo as undo_paths
-from kseg.changes.plan import CREATE, Step
-from kseg.changes.plan import Plan as ChangePlan
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError, refuse_if
 from kseg.export.arrow import need_pyarrow
 from kseg.formats.compressing import Codec
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.node.topics import check_topics, is_of_topics, of_topics
 from kseg.options.declaration import filled
-from kseg.output.changes import CompactionPrinter, ErasurePrinter, RetentionPrinter, Summaries, recorded_json
-from kseg.output.sink import MemorySink, open_sink
+from kseg.output.changes import recorded_json
+from kseg.output.sink import open_sink
 from kseg.stores.no_follow import resolved
 from kseg.stores.place import Place
 from kseg.stores.stored_object import is_url
@@ -130,17 +128,8 @@ class Plan:
     ...     result = plan.apply()
     """
 
-    def __init__(
-        self,
-        command: str,
-        paths: Sequence[str],
-        run_command: Run,
-        keeps: bool,
-        summaries: Summaries | None = None,
-        to_json: Callable[[], str] | None = None,
-    ) -> None:
-        self._command, self._paths, self._run = command, paths, run_command
-        self._keeps, self._summaries, self._to_json = keeps, summaries, to_json
+    def __init__(self, command: str, paths: Sequence[str], run_command: Run, keeps: bool) -> None:
+        self._command, self._paths, self._run, self._keeps = command, paths, run_command, keeps
         self._recording = driver.Recording()
         self._outcome = run_command(True, self._recording)
         if self._outcome.errors and not any(self._recording.plans):
@@ -178,9 +167,7 @@ class Plan:
 
     def to_json(self) -> str:
         """Returns the output of the command with ``--dry-run --format json``: JSON Lines."""
-        if self._to_json is not None:
-            return self._to_json()
-        return recorded_json(self._recording, self._outcome, self._keeps, self._summaries)
+        return recorded_json(self._recording, self._outcome, self._keeps)
 
     def apply(self) -> Result:
         """Takes the locks, plans again and applies, with the guarantees of the command.
@@ -289,13 +276,7 @@ def _change_options(change: OutputArguments) -> driver.ChangeOptions:
     return driver.ChangeOptions(False, change["lock"], keeping, None if output is None else os.fspath(output))
 
 
-def _plan(
-    path: Paths,
-    command: str,
-    make_planner: driver.MakePlanner,
-    change: OutputArguments,
-    summaries: Summaries | None = None,
-) -> Plan:
+def _plan(path: Paths, command: str, make_planner: driver.MakePlanner, change: OutputArguments) -> Plan:
     """Returns the plan of a planner for the partitions of the topics at the paths."""
     paths, topics, options = paths_of(path), words_of(change["topics"]), _change_options(change)
 
@@ -306,7 +287,7 @@ def _plan(
         with places_for_output(paths, reporter) as places:
             return driver.run(selected(places, topics, is_dry), make_planner, change, reporter)
 
-    return Plan(command, paths, run_command, options.keeping.keeps, summaries)
+    return Plan(command, paths, run_command, options.keeping.keeps)
 
 
 class RepairArguments(ChangeArguments, total=False):
@@ -387,22 +368,12 @@ def restore(
 
 
 def _rebuilt(paths: tuple[str, ...], options: "RestoreOptions", change: driver.ChangeOptions) -> Plan:
-    from kseg.api.rebuild_printer import RebuildPrinter
     from kseg.recovery.remote import Rebuild
 
-    shown = list[str]()
-
     def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
-        rebuild, sink = Rebuild(options, next(iter(paths), None), replace(change, is_dry=is_dry)), MemorySink()
-        printer = RebuildPrinter(sink, reporter, rebuild, is_json=True)
-        rebuild.run(printer.show)
-        outcome = printer.finish()
-        shown.append(sink.data.decode())
-        for directory in sorted(printer.totals.names):
-            reporter.plan(ChangePlan(directory, [Step(CREATE, "", "rebuilt from remote storage", None, 0)]))
-        return outcome
+        return Rebuild(options, next(iter(paths), None), replace(change, is_dry=is_dry)).run(reporter)
 
-    return Plan("restore", paths, run_command, keeps=False, to_json=lambda: shown[0])
+    return Plan("restore", paths, run_command, keeps=False)
 
 
 @checked
@@ -561,8 +532,7 @@ def compact(
     from kseg.cleaner.planner import CompactionPlanner
     from kseg.cleaner.settings import CompactOptions
 
-    summaries = partial(CompactionPrinter, as_json=True)
-    return _plan(path, "compact", partial(CompactionPlanner, filled(CompactOptions, given)), change, summaries)
+    return _plan(path, "compact", partial(CompactionPlanner, filled(CompactOptions, given)), change)
 
 
 @checked
@@ -587,8 +557,7 @@ def retain(
     given = locals() | change
     from kseg.retention.planner import RetainOptions, RetentionPlanner
 
-    summaries = partial(RetentionPrinter, color="never", as_json=True)
-    return _plan(path, "retain", partial(RetentionPlanner, filled(RetainOptions, given)), change, summaries)
+    return _plan(path, "retain", partial(RetentionPlanner, filled(RetainOptions, given)), change)
 
 
 @checked
@@ -652,7 +621,7 @@ def _converted_to(
     paths: tuple[str, ...], output: str, options: "ConvertOptions", topics: tuple[str, ...] | None, lock: bool
 ) -> Plan:
     from kseg.conversion.options import JSON_LINES
-    from kseg.conversion.planner import check_output_of, convert_to_new, run_to_new
+    from kseg.conversion.planner import check_output_of, convert_to_new
     from kseg.conversion.record_files import check_codec, export_to_new
     from kseg.conversion.record_import import import_records
     from kseg.dump.json_lines import json_lines_to_new
@@ -666,19 +635,19 @@ def _converted_to(
     def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
         change = driver.ChangeOptions(is_dry, lock)
         if options.source:
-            return run_to_new(partial(import_records, paths, output, options), change, reporter)
+            return driver.created(import_records(paths, output, options, change, reporter), is_dry, reporter)
         with places_for_output(paths, reporter) as places:
             if not (chosen := selected(places, topics, is_dry, takes_files=True)):
                 return driver.Outcome(is_dry=is_dry)
+            if options.is_export:
+                chosen = of_topics(chosen, topics or (), reporter.warning)
             if options.form == JSON_LINES:
-                write = partial(json_lines_to_new, of_topics(chosen, topics or (), reporter.warning), output, options)
+                plans = json_lines_to_new(chosen, output, options, change, reporter)
             elif options.is_export:
-                write = partial(
-                    export_to_new, open_sink, of_topics(chosen, topics or (), reporter.warning), output, options
-                )
+                plans = export_to_new(open_sink, chosen, output, options, change, reporter)
             else:
-                write = partial(convert_to_new, chosen, output, options)
-            return run_to_new(write, change, reporter)
+                plans = convert_to_new(chosen, output, options, change, reporter)
+            return driver.created(plans, is_dry, reporter)
 
     return Plan("convert", paths, run_command, keeps=False)
 
@@ -725,7 +694,7 @@ def erase(
             make_planner = partial(ErasurePlanner, options, certificate=file)
             return driver.run(selected(paths, globs, is_dry), make_planner, change, reporter)
 
-    return Plan("erase", paths, run_command, keeps=False, summaries=partial(ErasurePrinter, as_json=True))
+    return Plan("erase", paths, run_command, keeps=False)
 
 
 @checked

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kseg.errors import PathError, errors_at
-from kseg.formats.json_values import fields_of
+from kseg.formats.json_values import fields_of, name_value
 from kseg.stores.place import Place
 
 TRUNCATE, REPLACE, CREATE, DELETE, RENAME = "truncate", "replace", "create", "delete", "rename"
@@ -155,12 +155,19 @@ class Step:
 
 
 class ReplicaOffsets(NamedTuple):
-    """Offsets of another replica. They are copied from ``file``, unless there is a reason ``why`` not."""
+    """Offsets of another replica, or of remote storage. They are copied from ``file``, unless there is a reason ``why``
+    not."""
 
     first_offset: int
     last_offset: int
     file: str
     why: str = ""
+
+    def row(self, directory: str) -> dict[str, Any]:
+        """Returns the offsets as an object of JSON; ``directory``: of the partition."""
+        row = {"type": "left" if self.why else "taken", "directory": name_value(directory)}
+        row |= fields_of(self, "first_offset", "last_offset") | {"from": name_value(self.file)}
+        return row | ({"reason": self.why} if self.why else {})
 
 
 class PlannedFile(NamedTuple):

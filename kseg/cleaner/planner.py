@@ -45,6 +45,7 @@ from kseg.errors import (
     is_system_error,
     text_of,
 )
+from kseg.formats.json_values import name_value
 from kseg.formats.suffixes import LOG, SEGMENT_SUFFIXES, SNAPSHOT, SWAP
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
 from kseg.node.index_interval import TopicIntervals
@@ -646,7 +647,7 @@ class CompactionPlanner(Planner):
             stops.append("nothing is dirty")
         row = {
             "type": "compaction",
-            "directory": result.directory,
+            "directory": name_value(result.directory),
             "rounds": result.rounds,
             "dirtyFrom": found.start,
             "dirtyTo": found.end,
@@ -676,7 +677,7 @@ class CompactionPlanner(Planner):
         segments = [
             {
                 "type": "cleanedSegment",
-                "directory": result.directory,
+                "directory": name_value(result.directory),
                 "baseOffset": group.segment.base_offset,
                 "sources": [source.base_offset for source in group.sources],
                 "bytesBefore": group.bytes_before,
@@ -686,7 +687,7 @@ class CompactionPlanner(Planner):
             }
             for group in result.groups
         ]
-        self.reporter.summary(row, segments)
+        self.reporter.summary([*segments, row])
         if counts["no_key"] and self._change.is_dry and not self._options.drops_null_keys:
             self.reporter.warning(
                 f"{result.directory}: {counts['no_key']} records have no key: it is refused without --drop-null-keys"

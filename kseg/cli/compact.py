@@ -35,11 +35,10 @@ def command(
     keep_freed_memory()
     if engine.is_spark and options.memory_bytes is not None:
         raise click.UsageError("--memory is for the local engine: on Spark the map is spread over the tasks")
-    summaries = partial(CompactionPrinter, as_json=presentation.form == "json")
     with spark_session(engine, options.jobs) as spark:
         make_planner = partial(CompactionPlanner, options)
         if spark is not None:
             from kseg.spark.compaction import SparkRound
 
             make_planner = partial(CompactionPlanner, options, remote_rounds=partial(SparkRound, spark=spark))
-        return run_change(paths, make_planner, change, presentation, summaries).exit_status
+        return run_change(paths, make_planner, change, presentation, CompactionPrinter).exit_status

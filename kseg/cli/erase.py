@@ -14,7 +14,7 @@ from kseg.erasure.certificate import certificate_file, check, read_certificate, 
 from kseg.erasure.planner import EraseOptions, ErasurePlanner
 from kseg.node.paths import expanded
 from kseg.options.declaration import CONTENTS, OUTPUT, Option, PathKind, given_in, refuse
-from kseg.output.changes import ErasurePrinter, with_names
+from kseg.output.changes import ErasurePrinter
 from kseg.output.notices import Presentation
 from kseg.output.sink import open_sink
 from kseg.runtime.threads import usable_cores
@@ -60,10 +60,9 @@ def command(
         raise click.UsageError("--certificate is not for a dry run, which erases nothing")
     # The words of the command line are not recorded: they name the keys.
     change = replace(change, keeping=Keeping(keeps=False), arguments=None)
-    summaries = partial(ErasurePrinter, as_json=presentation.form == "json")
     with certificate_file(open_sink, certificate) as file:
         make_planner = partial(ErasurePlanner, options, certificate=file)
-        return run_change(paths, make_planner, change, presentation, summaries).exit_status
+        return run_change(paths, make_planner, change, presentation, ErasurePrinter).exit_status
 
 
 def _check(paths: Sequence[str], certificate: str, jobs: int, presentation: Presentation) -> int:
@@ -72,7 +71,7 @@ def _check(paths: Sequence[str], certificate: str, jobs: int, presentation: Pres
         for row in check(read_certificate(certificate), expanded(paths), jobs):
             status = max(status, 3 if row["notSearched"] else 0, int(row["records"] > 0))
             if presentation.form == "json":
-                sink.put_row(with_names(row))
+                sink.put_row(row)
             else:
                 sink.put(sentence_of(row))
     return status

@@ -8,7 +8,8 @@ from kseg.changes.driver.command import ChangeOptions
 from kseg.cli.changing import changing_options
 from kseg.cli.options import Command, filled, paths_argument, spool_options, usage_errors
 from kseg.cli.recover import run_repair, settled
-from kseg.output.notices import Presentation, put_line
+from kseg.output.changes import JsonPlans, RebuiltLines
+from kseg.output.notices import Presentation, on_one_line, put_line
 from kseg.output.sink import open_report
 from kseg.recovery.restoring import RestoreOptions, RestorePlanner
 from kseg.stores.archives.spool import Spool, use_spool
@@ -41,17 +42,17 @@ def _from_remote(
     paths: tuple[str, ...], options: RestoreOptions, change: ChangeOptions, presentation: Presentation
 ) -> int:
     """Rebuilds the selected partitions. Returns the exit status."""
-    from kseg.api.rebuild_printer import RebuildPrinter  # few restorations read remote storage
-    from kseg.recovery.remote import Rebuild
+    from kseg.recovery.remote import Rebuild  # few restorations read remote storage
 
     notices = presentation.notices()
     with usage_errors():
         rebuild = Rebuild(options, next(iter(paths), None), change)
     with open_report(change.is_dry, notices.error) as sink:
-        printer = RebuildPrinter(sink, notices, rebuild, presentation.form == "json")
-        rebuild.run(printer.show)
-        outcome = printer.finish()
-        if not presentation.quiet and presentation.form != "json":
-            for line in printer.next_steps():
-                put_line(line)
+        make_printer = JsonPlans if presentation.form == "json" else RebuiltLines
+        printer = make_printer(sink, notices, change.is_dry, keeps=False)
+        outcome = rebuild.run(printer)
+        printer.finish(outcome)
+        if printer.totals.names and not (change.is_dry or presentation.quiet or presentation.form == "json"):
+            for line in rebuild.next_steps():
+                put_line(on_one_line(line))
     return outcome.exit_status

@@ -26,9 +26,7 @@ def command(paths: tuple[str, ...], options: RetainOptions, change: ChangeOption
     options = replace(options, counts_records=presentation.verbose)
     summaries = None
     if options.explains:
-        change = replace(change, is_dry=True)
-    if options.explains or presentation.form == "json":
-        summaries = partial(RetentionPrinter, color=presentation.color, as_json=presentation.form == "json")
+        change, summaries = replace(change, is_dry=True), partial(RetentionPrinter, color=presentation.color)
     counts_only = options.explains and (presentation.as_page or presentation.form != "json")
     outcome = run_change(paths, partial(RetentionPlanner, options), change, presentation, summaries, counts_only)
     return 0 if options.explains and outcome.exit_status == 1 else outcome.exit_status

@@ -16,7 +16,7 @@ from kseg.changes.accepted_gaps import accepted_gaps, record
 from kseg.changes.apply import MARGIN_BYTES, check_free, free_bytes
 from kseg.changes.copies import write_root_files
 from kseg.changes.disk import Disk, umask
-from kseg.changes.driver.command import ChangeOptions, Messages, Outcome, Planner, Reporter, created, is_partition
+from kseg.changes.driver.command import ChangeOptions, Messages, Planner, Reporter, is_partition
 from kseg.changes.journal import Known
 from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.changes.output_rows import NEEDED_BY_COPIES, copied_rows
@@ -354,13 +354,6 @@ def _checkpoints(source: str, ends: dict[str, tuple[int, int]]) -> dict[str, byt
             kept = {place: at for place, at in offsets.items() if known[place][0] < at <= known[place][1]}
             found[name] = build_offset_checkpoint(kept)
     return found
-
-
-def run_to_new(
-    write: Callable[[ChangeOptions, Messages], list[Plan]], change: ChangeOptions, reporter: Reporter
-) -> Outcome:
-    """Calls ``write``, which creates only new files, and reports its plans as other changes do."""
-    return created(write(change, reporter), change.is_dry, reporter)
 
 
 def check_output_of(options: ConvertOptions, output: str, paths: Sequence[str]) -> None:

@@ -25,6 +25,7 @@ from kseg.changes.quarantine import kept_logs
 from kseg.cleaner.log import CleaningThreads
 from kseg.erasure.search import Criteria, LogSearch, Ranges, is_internal
 from kseg.errors import KsegError, PathError, RequestError, errors_at
+from kseg.formats.json_values import name_of, name_value
 from kseg.formats.suffixes import LOG
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.quantities import plural
@@ -253,13 +254,13 @@ def check(known: Known, paths: Iterable[str], jobs: int) -> Iterator[Row]:
                     records += found.records
                     ranges += found.ranges
                     damage += [damage_row(file.path, each) for each in found.damage]
-                yield {
+                yield with_names({
                     "type": "erasureCheck",
                     "directory": directory,
                     "records": records,
                     "offsets": ranges,
                     "notSearched": damage,
-                }
+                })  # fmt: skip
 
 
 def damage_row(path: str, damage: Damage) -> Row:
@@ -273,9 +274,16 @@ def damage_row(path: str, damage: Damage) -> Row:
     }
 
 
+def with_names(row: Row, *lists: str) -> Row:
+    """Returns the row of an erasure, or of a check of one, with its paths as in JSON; ``lists``: fields of several."""
+    found = {**row, "directory": name_value(row["directory"])}
+    found["notSearched"] = [{**each, "file": name_value(each["file"])} for each in row["notSearched"]]
+    return found | {name: [name_value(path) for path in row[name]] for name in lists}
+
+
 def sentence_of(row: Row) -> str:
     """Returns the result of a check for people."""
-    text = f"{row['directory']}: {plural(row['records'], 'record', 'records')} of the certificate"
+    text = f"{name_of(row['directory'])}: {plural(row['records'], 'record', 'records')} of the certificate"
     if row["offsets"]:
         shown = ", ".join(f"{a}" if a == b else f"{a}..{b}" for a, b in row["offsets"][:8])
         text += f", at offsets {shown}{', ...' if len(row['offsets']) > 8 else ''}"

@@ -22,7 +22,7 @@ from kseg.cleaner.log import CleanerSegment, CleaningThreads, Producers, produce
 from kseg.cleaner.planner import file_bytes, put_in_place
 from kseg.cleaner.rounds import CleanedGroup, OffsetMap
 from kseg.cleaner.settings import CleanerSettings
-from kseg.erasure.certificate import Certificate, CertificateFile, damage_row, sizes_and_digests
+from kseg.erasure.certificate import Certificate, CertificateFile, damage_row, sizes_and_digests, with_names
 from kseg.erasure.rewriting import Rewriting
 from kseg.erasure.search import Criteria, LogSearch, Ranges, SearchedFile, is_internal
 from kseg.errors import RequestError, UnsupportedError
@@ -214,7 +214,7 @@ class ErasurePlanner(Planner):
             if directory in self.failures.errors:
                 return
         self.facts["records"] += found.records
-        self.reporter.summary(row, ())
+        self.reporter.summary([with_names(row, "deleted", "otherNames")])
         if self._certificate is not None:
             self._certificate.end(directory, self._digests(found))
 

@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from binascii import b2a_base64
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -51,6 +51,11 @@ def encode(value: Any) -> bytes:
 def name_value(name: str | None) -> Any:
     """Returns the JSON value for the name of a file or topic. Names on disk are bytes."""
     return None if name is None else bytes_value(os.fsencode(name))
+
+
+def name_of(value: Any) -> str:
+    """Returns the name that `name_value` has turned into a JSON value."""
+    return value if isinstance(value, str) else os.fsdecode(a2b_base64(value["base64"]))
 
 
 def camel_case(name: str) -> str:

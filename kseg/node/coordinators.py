@@ -168,12 +168,12 @@ _ABORT_DELAY_MS = 10_000
 class Prepared(NamedTuple):
     """A transaction that the coordinator does not complete although its marker is in the partition.
 
-    ``age_ms``: since its state changed last, None if unknown.
+    ``marker``: None if the partition is gone. ``age_ms``: since its state changed last, None if unknown.
     """
 
     producer_id: int
     state: TransactionState
-    marker: LastMarker
+    marker: LastMarker | None
     age_ms: int | None
 
 

@@ -18,7 +18,7 @@ from kseg.changes.driver.command import Outcome, Recording, created
 from kseg.changes.driver.undoing import KnownChange, Purged
 from kseg.changes.manifest import DONE, Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
-from kseg.formats.json_values import fields_of, name_value
+from kseg.formats.json_values import fields_of, name_of, name_value
 from kseg.formats.suffixes import LOGS
 from kseg.output.fleet_table import MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Notices, Presentation, on_one_line
@@ -54,7 +54,7 @@ class PlanPrinter:
 
     ``is_dry``: no plan is applied, and `totals` covers all plans. Otherwise `totals` covers the applied plans and
     `undone` the others. ``keeps``: whether removed bytes are kept. ``is_summary``: steps are only counted.
-    ``summaries`` prints the summaries of partitions.
+    ``summaries`` prints the summaries of partitions as text.
     """
 
     is_summary = False
@@ -111,10 +111,14 @@ class PlanPrinter:
             if key in self._shown:
                 totals.append(self._shown.pop(key))
 
-    def summary(self, partition: Row, segments: Iterable[Row]) -> None:
-        self.totals.peak_bytes = max(self.totals.peak_bytes, partition.get("peakBytes", 0))
+    def summary(self, rows: Iterable[Row]) -> None:
         if self.summaries is not None:
-            self.summaries.show(partition, segments)
+            self._put_summary(rows, self.summaries.show)
+
+    def _put_summary(self, rows: Iterable[Row], show: Callable[[Row], None]) -> None:
+        for row in rows:
+            self.totals.peak_bytes = max(self.totals.peak_bytes, row.get("peakBytes", 0))
+            show(row)
 
     def progress(self, paths: Sequence[str] | None = None) -> Progress:
         progress = Progress(None, self._is_quiet)
@@ -288,8 +292,36 @@ class CarvedTable(PlanPrinter):
             self.sink.put("  ".join(cells).rstrip())
 
 
+_MAX_LEFT_OUT = 5
+
+
+class RebuiltLines(PlanPrinter):
+    """Prints a line for each partition that is rebuilt from remote storage, and a few of the segments that are not
+    used."""
+
+    def _put_facts(self, plan: Plan) -> None:
+        if plan.directory and not plan:
+            self.warning(f"{plan.directory}: not created: remote storage has no live segment of it")
+        unused = [row for row in plan.facts if row["type"] == "left"]
+        for row in plan.facts[: len(plan.facts) - len(unused)]:
+            made = "would be created" if self._is_dry else "exists already" if row["wasThere"] else "created"
+            text = f"{plan.directory}: {made}: offsets {row['logStartOffset']} to {row['logEndOffset'] - 1}"
+            if not self._is_dry:
+                text += f", {plural(row['segments'], 'segment', 'segments')}, {row['newBytes']} bytes"
+            self.sink.put(on_one_line(text))
+        for left in unused[:_MAX_LEFT_OUT]:
+            offsets = f"offsets {left['firstOffset']} to {left['lastOffset']}"
+            self.warning(f"left out: {offsets} of {name_of(left['from'])}: {left['reason']}")
+        if len(unused) > _MAX_LEFT_OUT:
+            self.warning(f"left out: {len(unused) - _MAX_LEFT_OUT} more segments; --format json lists all")
+
+
 class JsonPlans(PlanPrinter):
     """Prints one object per line; the last one is the summary."""
+
+    def summary(self, rows: Iterable[Row]) -> None:
+        is_verbose = self.notices.is_verbose
+        self._put_summary((r for r in rows if is_verbose or r["type"] != "cleanedSegment"), self.sink.put_row)
 
     def _put_facts(self, plan: Plan) -> None:
         for row in plan.facts:
@@ -297,6 +329,8 @@ class JsonPlans(PlanPrinter):
 
     def _put_plan(self, plan: Plan, totals: PlanTotals) -> None:
         for step in plan.steps:
+            if not step.file:
+                continue  # it makes the whole directory, of which the facts tell
             row: Row = {
                 "type": "action",
                 "action": step.action,
@@ -310,9 +344,7 @@ class JsonPlans(PlanPrinter):
                 row["target"] = name_value(Place(plan.directory) / step.target)
             self.sink.put_row(row | {"removed": [removed.row() for removed in step.removed]})
         for taken in plan.from_replica:
-            row = {"type": "left" if taken.why else "taken", "directory": name_value(plan.directory)}
-            row |= fields_of(taken, "first_offset", "last_offset") | {"from": name_value(taken.file)}
-            self.sink.put_row(row | ({"reason": taken.why} if taken.why else {}))
+            self.sink.put_row(taken.row(plan.directory))
 
     def finish(self, outcome: Outcome) -> None:
         super().finish(outcome)
@@ -446,17 +478,16 @@ def _counted(actions: Counter[str]) -> str:
     return ", ".join(f"{count} {action}" for action, count in sorted(actions.items()))
 
 
-def recorded_json(recording: Recording, outcome: Outcome, keeps: bool, summaries: "Summaries | None" = None) -> str:
+def recorded_json(recording: Recording, outcome: Outcome, keeps: bool) -> str:
     """Returns the output of ``--format json`` for a recorded dry run; messages are left out."""
     sink, notices = MemorySink(), Notices(quiet=True)
     printer = JsonPlans(sink, notices, outcome.is_dry, keeps, is_quiet=True)
-    printer.summaries = None if summaries is None else summaries(sink, notices)
     printer.begin(recording.at_once, len(recording.plans))
     for found in recording.reported:
         if isinstance(found, Plan):
             printer.plan(found)
         else:
-            printer.summary(*found)
+            printer.summary(found)
     printer.finish(outcome)
     return sink.data.decode()
 
@@ -533,7 +564,7 @@ def show_purged(purged: Purged, is_dry: bool, form: str, sink: Sink, notices: No
 
 # What compaction and retention do to a partition and its segments.
 #
-# Rows are the objects of the JSON form; ``directory`` is a path, ``file`` a name in it.
+# Rows are the objects of the JSON form.
 
 MAX_ROUNDS = 10
 """Later rounds that the text form lists one by one."""
@@ -547,32 +578,30 @@ _CLEANED = {
 
 
 class CompactionPrinter:
-    """Prints each partition with `show`, and its ``segments`` if requested."""
+    """Prints each partition with `show`, and its segments with --verbose."""
 
-    def __init__(self, sink: Sink, notices: Notices, as_json: bool) -> None:
-        self._sink, self._notices, self._as_json = sink, notices, as_json
+    def __init__(self, _sink: Sink, notices: Notices) -> None:
+        self._notices = notices
         self._rows: list[Row] = []
 
-    def show(self, row: Row, segments: Iterable[Row]) -> None:
-        self._rows.append(row)
-        if self._as_json:
-            for found in [*(segments if self._notices.is_verbose else []), row]:
-                self._sink.put_row({**found, "directory": name_value(found["directory"])})
-            return
-        for segment in segments:
-            sources = ", ".join(map(str, segment["sources"][:8])) + (", ..." if len(segment["sources"]) > 8 else "")
-            sizes = f"{shown_bytes(segment['bytesBefore'])} -> {shown_bytes(segment['bytesAfter'])}"
+    def show(self, row: Row) -> None:
+        directory = name_of(row["directory"])
+        if row["type"] == "cleanedSegment":
+            sources = ", ".join(map(str, row["sources"][:8])) + (", ..." if len(row["sources"]) > 8 else "")
+            sizes = f"{shown_bytes(row['bytesBefore'])} -> {shown_bytes(row['bytesAfter'])}"
             self._notices.detail(
-                f"{row['directory']}: segment {segment['baseOffset']} from {sources}: {sizes}, {segment['records']} -> "
-                f"{segment['kept']} records"
+                f"{directory}: segment {row['baseOffset']} from {sources}: {sizes}, {row['records']} -> {row['kept']} "
+                "records"
             )
+            return
+        self._rows.append(row)
         for line in _compacted(row):
-            self._notices.warning(f"{row['directory']}: {line}")
+            self._notices.warning(f"{directory}: {line}")
 
     def total(self) -> None:
         """Prints the sum of several partitions."""
         done = [row for row in self._rows if row["rounds"]]
-        if self._as_json or len(done) < 2:
+        if len(done) < 2:
             return
         before, after = (sum(row[name] for row in done) for name in ("bytesBefore", "bytesAfter"))
         records, kept = (sum(row[name] for row in done) for name in ("records", "kept"))
@@ -619,38 +648,30 @@ def _compacted(row: Row) -> list[str]:
 class ErasurePrinter:
     """Prints what is erased from each partition, and where the records may be besides."""
 
-    def __init__(self, sink: Sink, notices: Notices, as_json: bool) -> None:
-        self._sink, self._notices, self._as_json = sink, notices, as_json
+    def __init__(self, _sink: Sink, notices: Notices) -> None:
+        self._notices = notices
         self._records: list[int] = []
 
-    def show(self, row: Row, segments: Iterable[Row]) -> None:
+    def show(self, row: Row) -> None:
         self._records.append(row["records"])
-        if self._as_json:
-            self._sink.put_row(with_names(row, "deleted", "otherNames"))
-            return
         say = self._notices.warning if row["records"] or row["purged"] or row["deleted"] else self._notices.detail
         for line in _erased(row):
-            say(f"{row['directory']}: {line}")
+            say(f"{name_of(row['directory'])}: {line}")
 
     def total(self) -> None:
         """Prints the sum of several partitions."""
-        if not self._as_json and len(self._records) > 1:
+        if len(self._records) > 1:
             count = plural(len([each for each in self._records if each]), "partition", "partitions")
             self._notices.warning(f"in all {plural(sum(self._records), 'record', 'records')} in {count}")
-
-
-def with_names(row: Row, *lists: str) -> Row:
-    """Returns the row of an erasure, or of a check of one, with its paths as in JSON; ``lists``: fields of several."""
-    found = {**row, "directory": name_value(row["directory"])}
-    found["notSearched"] = [{**each, "file": name_value(each["file"])} for each in row["notSearched"]]
-    return found | {name: [name_value(path) for path in row[name]] for name in lists}
 
 
 def _erased(row: Row) -> list[str]:
     count = plural(row["rewritten"], "segment", "segments")
     lines = [f"{plural(row['records'], 'record', 'records')} in {count} of {row['segments']}"]
     if row["deleted"]:
-        lines.append(f"deleted, as they hold such records: {', '.join(map(os.path.basename, row['deleted']))}")
+        lines.append(
+            f"deleted, as they hold such records: {', '.join(map(os.path.basename, map(name_of, row['deleted'])))}"
+        )
     if row["purged"]:
         numbers = ", ".join(map(str, row["purged"]))
         lines.append(f"kept bytes hold such records; removed, no undo: {numbers} of kseg undo --list")
@@ -658,7 +679,7 @@ def _erased(row: Row) -> list[str]:
         lines.append(f"other replicas have them too: on nodes {', '.join(map(str, row['replicas']))}")
     if row["remoteThrough"] is not None:
         lines.append(f"remote storage has segments up to offset {row['remoteThrough']}, which are not searched")
-    return lines + [f"{path}: has another name elsewhere, which keeps its bytes" for path in row["otherNames"]]
+    return lines + [f"{name_of(path)}: has another name elsewhere, which keeps its bytes" for path in row["otherNames"]]
 
 
 _SOURCES = {
@@ -675,20 +696,21 @@ _HELD = {
 
 
 class RetentionPrinter:
-    """Prints a partition's settings, then for each segment the decision and the reasons; or an object for each."""
+    """Prints a partition's settings, then for each segment the decision and the reasons."""
 
-    def __init__(self, sink: Sink, _notices: Notices, color: str, as_json: bool) -> None:
-        self._sink, self._as_json = sink, as_json
-        self._paint = Paint(color, sink.is_terminal)
+    def __init__(self, sink: Sink, _notices: Notices, color: str) -> None:
+        self._sink, self._paint = sink, Paint(color, sink.is_terminal)
+        self._partition: Row = {}
 
-    def show(self, partition: Row, segments: Iterable[Row]) -> None:
-        directory = partition["directory"]
-        if self._as_json:
-            self._sink.put_row({**partition, "directory": name_value(directory)})
-            for row in segments:
-                self._sink.put_row({**row, "file": name_value(Place(directory) / row["file"])})
-            return
-        self._sink.put(on_one_line(directory))
+    def show(self, row: Row) -> None:
+        if row["type"] == "retention":
+            self._partition = row
+            self._show_partition(row)
+        else:
+            self._show_segment(self._partition, row)
+
+    def _show_partition(self, partition: Row) -> None:
+        self._sink.put(on_one_line(name_of(partition["directory"])))
         sources = partition["sources"]
         age = _limit(partition["retentionMs"], sources["retention.ms"], lambda ms: f"{ms} ({show_span(ms)})")
         count = plural(partition["segments"], "segment", "segments")
@@ -704,19 +726,18 @@ class RetentionPrinter:
         if partition["rolls"]:
             end = partition["logEndOffset"]
             self._wrapped(f"all segments are deleted; first an empty one is created at offset {end}", "  ", "    ")
-        for row in segments:
-            self._segment(partition, row)
 
     def total(self) -> None:
         """Prints nothing: the command itself reports the amounts."""
 
-    def _segment(self, partition: Row, row: Row) -> None:
+    def _show_segment(self, partition: Row, row: Row) -> None:
         verdict, color = "stays", "green"
         if row["rule"]:
             verdict, color = f"goes: {_RULES[row['rule']]}", "red"
         elif not row["held"] and row["goesAt"] is not None:
             verdict, color = f"stays until {shown_time(row['goesAt'])}", "yellow" if row["isFuture"] else "green"
-        self._sink.put(f"  {row['file']}  {shown_bytes(row['size']):>10}  {self._paint(verdict, color)}")
+        name = os.path.basename(name_of(row["file"]))
+        self._sink.put(f"  {name}  {shown_bytes(row['size']):>10}  {self._paint(verdict, color)}")
         for line in _retention_reasons(partition, row):
             self._wrapped(line, " " * 6, " " * 8)
 
@@ -764,7 +785,7 @@ def _retention_reasons(partition: Row, row: Row) -> Iterator[str]:
 
 
 ChangeSummaryPrinter = CompactionPrinter | RetentionPrinter | ErasurePrinter
-"""Prints the summary of each partition: `show` gets its row, and one for each of its segments. `total` follows the
-totals of the plans.
+"""Prints the summary of each partition as text: `show` gets its rows one by one. `total` follows the totals of the
+plans.
 """
 Summaries = Callable[[Sink, Notices], ChangeSummaryPrinter]

@@ -1,13 +1,12 @@
 """``kseg stats``: statistics of each partition (or of its given files): text, a panel on a terminal, or JSON."""
 
 import os
-from base64 import b64decode
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kseg.formats.compressing import Target
-from kseg.formats.json_values import name_value
+from kseg.formats.json_values import name_of, name_value
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.output.notices import on_one_line
 from kseg.output.printer import Printer, Style
@@ -365,12 +364,8 @@ def _header_facts(row: Row) -> list[Fact]:
     place = f"in {plural(row['recordsWithHeaders'], 'record', 'records', ',')}; {keys}"
     facts = [Fact("headers", f"{row['headers']:,}", place)]
     for each in row["headerKeys"][:_SHOWN]:
-        key = each["key"]
-        if isinstance(key, dict):
-            key = b64decode(key["base64"]).decode(errors="surrogateescape")
-        facts.append(
-            Fact(f"  {clipped(on_one_line(key), _KEY_WIDTH)}", f"{each['count']:,}", shown_bytes(each["bytes"]))
-        )
+        key = clipped(on_one_line(name_of(each["key"])), _KEY_WIDTH)
+        facts.append(Fact(f"  {key}", f"{each['count']:,}", shown_bytes(each["bytes"])))
     if row["otherHeaders"]:
         more = f"{shown_bytes(row['otherHeaderBytes'])}; beyond the first {distinct:,}"
         facts.append(Fact("  uncounted keys", f"{row['otherHeaders']:,}", more))

@@ -47,14 +47,13 @@ class MovedRows:
         """Whether the node of a log directory has several."""
         return bool(self._disks(directory)[1])
 
-    def _disks(self, directory: str) -> tuple[list[str], list[str]]:
-        """Returns the disks of the node of a log directory, and those other than it."""
+    def _disks(self, directory: str) -> tuple[str, list[str]]:
+        """Returns the path of a log directory as its node has it, and the other disks of the node."""
         node = self._nodes.at(directory)
         own = node.directory_at(directory)
-        if own is None or len(node.directories) < 2:
-            return [], []
-        found = [one for one in node.directories if one is own or _are_of_one_node(one, own)]
-        return [one.path for one in found], [one.path for one in found if one is not own]
+        if own is None:
+            return directory, []
+        return own.path, [one.path for one in node.directories if one is not own and _are_of_one_node(one, own)]
 
     def _homes(self, disks: Iterable[str]) -> dict[TopicPartition, list[str]]:
         """Returns the disks on which each partition stands; those that a broker has renamed do not count."""
@@ -70,11 +69,10 @@ class MovedRows:
     ) -> Rows:
         """Returns the rows of other disks for these partitions of a log directory that have none in ``own``."""
         self.ambiguous = []
-        disks, others = self._disks(directory)
+        here, others = self._disks(directory)
         if not others:
             return {}
-        homes, rows = self._homes(disks), {disk: rows_at(disk) for disk in disks}
-        here = next(disk for disk in disks if disk not in others)
+        homes, rows = self._homes([here, *others]), {disk: rows_at(disk) for disk in (here, *others)}
         found: Rows = {}
         for place in sorted(places):
             if homes.get(place) != [here]:
@@ -110,14 +108,11 @@ class MovedRows:
     ) -> dict[str, set[TopicPartition]]:
         """Returns those of these partitions that have rows in a log directory and stand on another disk, with a row
         there, by checkpoint. ``planned``: the rows by disk that a dry run would leave."""
-        disks, others = self._disks(directory)
+        here, others = self._disks(directory)
         if not others:
             return {}
-        homes = self._homes(disks)
-        rows = {disk: rows_at(disk) for disk in disks} | {
-            disk: kept for disk in disks if (kept := (planned or {}).get(os.path.realpath(disk))) is not None
-        }
-        here = next(disk for disk in disks if disk not in others)
+        homes, kept = self._homes([here, *others]), planned or {}
+        rows = {disk: kept.get(os.path.realpath(disk)) or rows_at(disk) for disk in (here, *others)}
         found: dict[str, set[TopicPartition]] = {}
         for name in OFFSET_CHECKPOINTS:
             for place in rows[here].get(name, {}).keys() & set(places):

@@ -3,24 +3,26 @@ run."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, opened, umask
-from kseg.changes.driver.command import ChangeOptions
+from kseg.changes.driver.command import ChangeOptions, Failures, Outcome, Reporter, RunState
 from kseg.changes.journal import TopicPartition
 from kseg.changes.new_directories import ResumableOutput, resumable_output, resumable_store_output
 from kseg.changes.output_rows import copied_rows
-from kseg.changes.plan import DELETE, Pieces
+from kseg.changes.plan import CREATE, DELETE, Pieces, Plan, ReplicaOffsets, Step
 from kseg.errors import KsegError, refuse_if
+from kseg.formats.json_values import name_value
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SNAPSHOT
 from kseg.node import remote_partitions
 from kseg.node.node import is_of_one_node
 from kseg.node.remote_partitions import Candidate, LocalLogs, LocalPartition, SegmentOffsets
+from kseg.quantities import named_path, shell_line
 from kseg.recovery.broker.loading import epoch_positions
 from kseg.recovery.options import BrokerStart, SegmentSpan, span_of
 from kseg.recovery.planner import DamagedLogError, reindex
@@ -50,20 +52,12 @@ from kseg.stores.windows import Buffers
 # Selects the contents of a rebuilt partition: pieces of remote segments, then local segments.
 
 
-class UnusedSegment(NamedTuple):
-    """A remote segment, or a part of one, that is not used."""
-
-    path: str
-    first_offset: int
-    last_offset: int
-    reason: str
-
-
 @dataclass(slots=True)
 class RestoredSegments:
     """``pieces``, then ``local`` segments, by offset; ``holes``: offsets that neither has.
 
-    ``remarks``: sentences about the partition. ``is_deleted``: the broker had begun to delete all segments.
+    ``left_out``: remote segments, or parts of them, that are not used. ``remarks``: sentences about the partition.
+    ``is_deleted``: the broker had begun to delete all segments.
     """
 
     pieces: list[SegmentOffsets] = field(default_factory=list)
@@ -72,7 +66,7 @@ class RestoredSegments:
     lineage: remote_partitions.Lineage = ()
     log_start: int = 0
     holes: list[remote_partitions.MissingOffsets] = field(default_factory=list)
-    left_out: list[UnusedSegment] = field(default_factory=list)
+    left_out: list[ReplicaOffsets] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     is_deleted: bool = False
 
@@ -86,7 +80,7 @@ def select_segments(partition: RemotePartition, logs: LocalLogs | None, is_named
     selection, local = RestoredSegments(), None
     candidates, unusable = remote_partitions.candidates_of(partition)
     for segment, reason in unusable:
-        selection.left_out.append(UnusedSegment(segment.path(), segment.start_offset, segment.start_offset, reason))
+        selection.left_out.append(_unused(segment, reason))
     if logs is not None:
         local = logs.partition(partition)
         kept = []
@@ -156,9 +150,14 @@ def _select_pieces(selection: RestoredSegments, candidates: list[Candidate], loc
         selection.left_out.append(_left_out(candidate, "other segments hold the same records"))
 
 
-def _left_out(candidate: Candidate, reason: str, first: int | None = None) -> UnusedSegment:
+def _left_out(candidate: Candidate, reason: str, first: int | None = None) -> ReplicaOffsets:
     start = candidate.start_offset if first is None else first
-    return UnusedSegment(candidate.segment.path(), start, candidate.end_offset, reason)
+    return ReplicaOffsets(start, candidate.end_offset, candidate.segment.path(), reason)
+
+
+def _unused(segment: RemoteSegment, reason: str) -> ReplicaOffsets:
+    """Returns a segment whose end is not known."""
+    return ReplicaOffsets(segment.start_offset, segment.start_offset, segment.path(), reason)
 
 
 # Creates the .log files of a rebuilt partition: fetches, checks and trims them, and resets leader epochs.
@@ -339,10 +338,42 @@ class RebuiltPartition:
         """That of the directory."""
         return f"{self.topic_partition[0]}-{self.topic_partition[1]}"
 
+    @property
+    def is_made(self) -> bool:
+        return self.was_done or bool(self.selection.pieces or self.selection.local)
+
+    @property
+    def damage_remains(self) -> bool:
+        is_missing = not (self.is_made or self.selection.is_deleted)
+        return is_missing or bool(self.selection.holes or self.rebuilt.damage)
+
+    def plan(self, directory: str) -> Plan:
+        """Returns the plan of the partition's directory; one without steps if no segment is left of it."""
+        built, plan = self.rebuilt, Plan(directory)
+        if self.is_made:
+            size = 0 if self.was_done else built.size
+            plan.steps.append(Step(CREATE, "", "rebuilt from remote storage", None, size))
+            plan.gaps += [(hole.first, hole.last) for hole in self.selection.holes]
+            plan.facts.append({
+                "type": "rebuilt", "directory": name_value(directory), "topicId": self.topic_id,
+                "logStartOffset": self.log_start, "logEndOffset": built.end, "lastLeaderEpoch": built.last_epoch,
+                "segments": built.segments, "newBytes": built.size, "wasThere": self.was_done,
+            })  # fmt: skip
+        plan.facts += [left.row(directory) for left in self.selection.left_out]
+        return plan
+
+    def problems(self) -> Iterator[str]:
+        """Yields sentences on what users should know of the partition."""
+        yield from self.selection.remarks
+        for hole in self.selection.holes:
+            yield f"offsets {hole.first} to {hole.last} are missing: no segment holds them"
+        yield from self.rebuilt.damage
+
 
 class Rebuild:
     """One run. ``logs``: a log directory of the old cluster; ``partitions``: the requested ones, of several topics with
-    the same name those of the newest; ``beside``: other log directories of the output's node.
+    the same name those of the newest; ``beside``: other log directories of the output's node. ``left_out``: segments of
+    no selected partition.
 
     Raises PathError if something that the options name cannot be read, RequestError if no partition is selected, or if
     an option for one topic meets several."""
@@ -353,7 +384,8 @@ class Rebuild:
         self._log_directory = logs
         self._destination = Destination(options)
         storage = open_storage(options.from_remote or "", private_keys(options.private_keys))
-        self.left_out: list[UnusedSegment] = []
+        self.left_out: list[ReplicaOffsets] = []
+        self._last_epoch = 0
 
         def rank(partition: RemotePartition) -> tuple[bool, int]:
             is_local = self._logs is not None and self._logs.partition(partition) is not None
@@ -363,7 +395,7 @@ class Rebuild:
         self.partitions, older = remote_partitions.newest_partitions(wanted, rank)
         for other in older:
             reason = f"of an earlier topic {other.topic}, with the id {other.topic_id}"
-            self.left_out += [UnusedSegment(s.path(), s.start_offset, s.start_offset, reason) for s in other.segments]
+            self.left_out += [_unused(segment, reason) for segment in other.segments]
         refuse_if(not self.partitions, f"{options.from_remote}: holds no partition of a topic that --topic names")
         topics = sorted({partition.topic for partition in self.partitions})
         name = options.for_one_topic
@@ -372,15 +404,34 @@ class Rebuild:
         if logs is not None and options.new_cluster is None and not is_url(change.output or ""):
             self.beside += [logs] if is_of_one_node(change.output or "", [logs]) else []
 
-    def run(self, show: Callable[[RebuiltPartition, str], None]) -> None:
-        """Rebuilds the partitions, or in a dry run plans them; calls ``show`` with each and the output's directory."""
-        if self.change.is_dry:
-            for partition in self.partitions:
-                show(self._attempt(partition, self._selected), shown(self.change.output or ""))
-            return
-        with self._output(self.change.output or "") as output:
-            for outcome in self._carry_out(output):
-                show(outcome, output.directory)
+    def run(self, reporter: Reporter) -> Outcome:
+        """Rebuilds the partitions, or in a dry run plans them. Reports a plan of each, whose facts tell what was made,
+        and which segments are not used."""
+        state, failures, is_dry = RunState(reporter, self.change.is_dry), Failures(reporter), self.change.is_dry
+        reporter.begin(1, len(self.partitions))
+        reporter.plan(Plan("", facts=[left.row("") for left in self.left_out]))
+        damage_remains = False
+        with ExitStack() as stack:
+            if is_dry:
+                place = shown(self.change.output or "")
+                found: Iterable[RebuiltPartition] = (self._attempt(each, self._selected) for each in self.partitions)
+            else:
+                output = stack.enter_context(self._output(self.change.output or ""))
+                place, found = output.directory, self._carry_out(output)
+            for outcome in found:
+                directory = Place(place) / outcome.name
+                if outcome.error is not None:
+                    failures.add(outcome.error, directory)
+                    continue
+                self._last_epoch = max(self._last_epoch, outcome.rebuilt.last_epoch)
+                plan = outcome.plan(directory)
+                (reporter.plan if outcome.was_done else state.planned)(plan)
+                if plan and not is_dry:
+                    state.applied(directory=directory)
+                for text in outcome.problems():
+                    reporter.warning(f"{directory}: {text}")
+                damage_remains |= outcome.damage_remains
+        return state.outcome(failures, damage_remains)
 
     def _output(self, place: str) -> AbstractContextManager[ResumableOutput]:
         options = self.options
@@ -456,3 +507,41 @@ class Rebuild:
             made = dict.fromkeys(OFFSET_CHECKPOINTS, build_offset_checkpoint({})) | self._checkpoints([facts])
             copied = copied_rows("", made, {outcome.name: outcome.name})
             output.finish_partition(outcome.name, folder, facts, copied)
+
+    def next_steps(self) -> list[str]:
+        """Returns the text about the remaining steps until a broker serves the rebuilt partitions."""
+        options, output = self.options, shown(self.change.output or "")
+        if beside := self.beside:
+            return ["A node does not start with a partition on two of its disks:", shell_line(
+                ["kseg", "verify", *map(named_path, dict.fromkeys([*beside, output]))]
+            )]  # fmt: skip
+        has_ids = bool(options.new_cluster) or options.topic_id is not None
+        lines = ["Remaining steps, for each topic:"]
+        if not has_ids:
+            lines += [
+                "  1. Create the topic in the new cluster, with the same number of partitions.",
+                "     It has a new id: repeat this command with --for-cluster LOGDIR, a log directory of a new broker,",
+                "     and another --output. Brokers rename directories with the old id to -stray.",
+            ]
+        else:
+            lines.append("  1. Check that the topics in the new cluster have the topic ids in partition.metadata.")
+        place, file = options.new_cluster or "the log directory", f"{output}/log-start-offset-checkpoint"
+        step = [
+            f"  4. Add the entries of {file}, if there are any after its second line, to the",
+            "     broker's file of that name, and their number to its second line. Leave its other files as they are.",
+        ]
+        if options.new_cluster:
+            step = [f"  4. Replace the broker's log-start-offset-checkpoint by {file}: it has the entries of both."]
+        lines += [
+            "  2. Stop the broker cleanly.",
+            f"  3. Replace the empty partition directories in {place} by those in {output}.",
+            *step,
+            "  5. Give all files to the broker's user, and start the broker.",
+        ]
+        if (last := self._last_epoch) and not options.resets_epochs:
+            lines += [
+                f"The batches have leader epochs up to {last}. While the new leader's epoch is lower, a consumer",
+                "with a committed offset waits for ever after its start. Repeat this command with --reset-epochs, or",
+                "restart the broker until its leader epoch is higher.",
+            ]
+        return lines

@@ -5,13 +5,14 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 from kseg.changes.driver.command import ChangeOptions, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, topic_partition_of
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError, PathError, RequestError, errors_at
-from kseg.formats.json_values import fields_of
+from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import CHECKPOINT as SNAPSHOT_OF_METADATA
 from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
@@ -512,7 +513,7 @@ def explain(found: Retention, counts: Counts) -> Iterator[dict[str, Any]]:
         upper, is_last = found.log.end_of(i), i + 1 == len(segments)
         row: dict[str, Any] = {
             "type": "segmentRetention",
-            "file": segment.file.name,
+            "file": name_value(segment.file.path),
             "size": segment.size,
             "records": count,
             "baseOffset": segment.base_offset,
@@ -578,7 +579,7 @@ def partition_row(found: Retention, settings: PartitionLimits, counts: Counts) -
     records = found.records(counts) if counts else None
     return {
         "type": "retention",
-        "directory": found.log.directory,
+        "directory": name_value(found.log.directory),
         "segments": len(found.log.segments),
         "bytes": found.log.size,
         **fields_of(found.log, "log_start_offset", "high_watermark"),
@@ -751,7 +752,7 @@ class RetentionPlanner(Planner):
         if explains or found.gone:
             is_each = explains or self._options.counts_records
             rows = explain(found, counts or (None,) * len(found.log.segments)) if is_each else iter(())
-            self.reporter.summary(partition_row(found, settings, counts), rows)
+            self.reporter.summary(chain([partition_row(found, settings, counts)], rows))
         if (segment := first_in_future(found)) is not None:
             self.reporter.warning(
                 f"{segment.file.path}: its newest time, {shown_time(segment.largest_ms)}, is in the future: "

@@ -196,10 +196,7 @@ class ContentComparison:
             self._add("only-here", side.name, other.name, only, f"{_are(only.count)} not in {other.name}")
             text = f"{_are(repeated.count)} more often here than in {other.name}"
             self._add("more-often-here", side.name, other.name, repeated, text)
-            found.damaged_ranges += len(side.not_compared)
-            for path, position, length in side.not_compared:
-                details = {"other": other.name}
-                self._report.add("replica-not-compared", path, "damaged bytes", position, length, details=details)
+            side.report_damage(other, found, self._report)
         moved = _Offsets()
         for here, _ in self._moved:
             moved.add(here)

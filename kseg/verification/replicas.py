@@ -42,7 +42,7 @@ class Replica:
     """A cursor over the batches of a replica; ``batch`` is the current one, until ``is_at_end``. The first offset of a
     compressed v0 or v1 message, which must be decompressed for it, is -1.
 
-    ``not_compared``: the damaged ranges passed so far, (file, position, length); the caller removes them.
+    ``not_compared``: the damaged ranges passed and not yet reported, (file, position, length).
     ``was_damaged``: damage, or another unknown range, precedes the current batch. ``last_offset``: the largest offset
     of the batches passed so far, -1 if there is none; ``bytes``: the size of the files read to their ends. ``i``: the
     next record of ``rows``, those of the current batch if it is open. ``lacking``: the records that only the other
@@ -110,6 +110,14 @@ class Replica:
             return
         self._headers, self._i, self.batch = item, 0, item[0]
         chain.follow(item.rows, item.count, self._chain)
+
+    def report_damage(self, other: "Replica", found: Comparison, report: Report) -> None:
+        """Reports the damaged ranges passed since the last call, which were not compared with the other replica."""
+        for path, position, length in self.not_compared:
+            found.damaged_ranges += 1
+            details = {"other": other.name}
+            report.add("replica-not-compared", path, "damaged bytes", position, length, details=details)
+        self.not_compared.clear()
 
     @property
     def holds_gaps(self) -> bool:
@@ -366,11 +374,7 @@ class ReplicaComparison:
 
     def _add_damage(self) -> None:
         for side, other in self._both:
-            details = {"other": other.name}
-            for path, position, length in side.not_compared:
-                self.found.damaged_ranges += 1
-                self._report.add("replica-not-compared", path, "damaged bytes", position, length, details=details)
-            side.not_compared.clear()
+            side.report_damage(other, self.found, self._report)
 
     def _add_lacking(self) -> None:
         is_cleaned = self._is_compacted or any(side.holds_gaps for side, _ in self._both)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.errors import PathError, UnsupportedError
-from kseg.formats.json_values import fields_of, name_value
+from kseg.formats.json_values import fields_of, name_of, name_value
 from kseg.formats.suffixes import LOG
 from kseg.node import coordinators
 from kseg.options import declaration
@@ -48,13 +48,13 @@ def open_row(judged: coordinators.Judged, where: Row, stable: Row, place: TopicA
 
 
 def prepared_row(prepared: coordinators.Prepared, where: Row) -> Row:
-    """Returns the object of a transaction whose marker is there. ``where``: as for `open_row`."""
-    state = prepared.state
+    """Returns the object of a prepared transaction. ``where``: as for `open_row`."""
+    state, marker = prepared.state, prepared.marker
     return {
         "type": "preparedTransaction", **where, "transactionalId": name_value(state.name),
         "producerId": prepared.producer_id, "producerEpoch": state.producer_epoch, "state": state.state,
         "timeoutMs": state.timeout_ms, "startTimestamp": state.start_ms, "updateTimestamp": state.update_ms,
-        "ageMs": prepared.age_ms, "markerOffset": prepared.marker.offset,
+        "ageMs": prepared.age_ms, "markerOffset": None if marker is None else marker.offset,
     }  # fmt: skip
 
 
@@ -161,7 +161,7 @@ class TransactionList(PathWalk[TransactionsOptions]):
             now = newest_timestamp(logs, self.scratch)
         marked = coordinators.prepared(states, place, transactions, now)
         if marked:
-            prepared = ((prepared_row(each, where), each.state.name) for each in marked)
+            prepared = (prepared_row(each, where) for each in marked)
             self._show("Prepared transactions whose marker is here already: ", path, prepared, _PREPARED_FIELDS)
             if options.form != JSON:
                 self.sink.put(
@@ -181,9 +181,7 @@ class TransactionList(PathWalk[TransactionsOptions]):
             "waitingOffsets": None if log_end is None else max(0, log_end - first),
             "waitingGroups": None if groups is None else [group.as_object() for group in groups],
         }
-        rows = [
-            (open_row(each, where, stable, place), None if each.state is None else each.state.name) for each in judged
-        ]
+        rows = (open_row(each, where, stable, place) for each in judged)
         self._show("Open transactions: ", path, rows, _OPEN_FIELDS)
         if options.form != JSON:
             for line in conclusion(judged, stable, log_end, groups, place):
@@ -204,14 +202,8 @@ class TransactionList(PathWalk[TransactionsOptions]):
     ) -> None:
         self._count += 1
         if self.options.form == JSON:
-            row = {
-                "type": "preparedTransaction", "file": name_value(directory), "topic": name_value(topic),
-                "partition": number, "transactionalId": name_value(state.name), "producerId": producer_id,
-                "producerEpoch": state.producer_epoch, "state": state.state, "timeoutMs": state.timeout_ms,
-                "startTimestamp": state.start_ms, "updateTimestamp": state.update_ms, "ageMs": None,
-                "markerOffset": None,
-            }  # fmt: skip
-            self.sink.put_row(row)
+            where = {"file": name_value(directory), "topic": name_value(topic), "partition": number}
+            self.sink.put_row(prepared_row(coordinators.Prepared(producer_id, state, None, None), where))
             return
         self.sink.put(
             f"{state.state} of transactional id {on_one_line(state.name)} (producer {producer_id}): no marker in "
@@ -219,17 +211,16 @@ class TransactionList(PathWalk[TransactionsOptions]):
             "of __transaction_state anew, as after a restart"
         )
 
-    def _show(self, title: str, path: str, rows: Iterable[tuple[Row, str | None]], fields: Sequence[str]) -> None:
-        """Prints rows, each with its transactional id; as text their ``fields`` below the title, similar to
-        kafka-dump-log's lines.
-        """
+    def _show(self, title: str, path: str, rows: Iterable[Row], fields: Sequence[str]) -> None:
+        """Prints rows; as text their ``fields`` below the title, similar to kafka-dump-log's lines."""
         if self.options.form != JSON:
             self.sink.write(title.encode() + text_bytes(as_java_writes(path), self.sink.is_terminal) + b"\n")
-        for row, name in rows:
+        for row in rows:
             if self.options.form == JSON:
                 self.sink.put_row(row)
                 continue
             spans = {"timeout": row["timeoutMs"], "age": row["ageMs"]}
             shown = row | {key: None if ms is None else show_span(ms) for key, ms in spans.items()}
-            shown["transactionalId"] = None if name is None else on_one_line(name)
+            if (name := row["transactionalId"]) is not None:
+                shown["transactionalId"] = on_one_line(name_of(name))
             self.sink.put(" ".join(f"{key}: {'none' if shown[key] is None else shown[key]}" for key in fields))

@@ -361,7 +361,7 @@ def test_verdicts(now_ms: int, ms: int, size: int, deletes: bool, watermark: int
     for i, (path, row) in enumerate(zip(FILES, explained(found), strict=True)):
         upper, size_bytes = [*BASES, END][i + 1], path.stat().st_size
         expected: Row = {
-            "type": "segmentRetention", "file": path.name, "size": size_bytes, "records": None, "baseOffset": BASES[i],
+            "type": "segmentRetention", "file": str(path), "size": size_bytes, "records": None, "baseOffset": BASES[i],
             "lastOffset": upper - 1, "rule": None, "largestTimestamp": TIMES[i], "largestTimestampSource": "timeIndex",
             "recordOffset": RECORDS[i], "isFuture": TIMES[i] > now_ms, "goesAt": None, "goesAfterBytes": None,
             "blockedBy": None, "held": None,

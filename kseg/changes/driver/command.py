@@ -116,8 +116,8 @@ class Reporter(Messages, Protocol):
     def not_applied(self, directory: str = "") -> None:
         """The plan of a directory, or all remaining plans, will not be applied."""
 
-    def summary(self, partition: Row, segments: Iterable[Row]) -> None:
-        """The result for one partition, and one row for each of its segments."""
+    def summary(self, rows: Iterable[Row]) -> None:
+        """The result for one partition: a row for it, and some for its segments, made as they are taken."""
 
     def progress(self, paths: Sequence[str] | None = None) -> Progress:
         """Returns a progress display, over the bytes of all segments of these partitions if they are given."""
@@ -126,10 +126,10 @@ class Reporter(Messages, Protocol):
 
 @dataclass(slots=True)
 class Recording(Reporter):
-    """A reporter for callers who want data. ``reported``: the plans, and the arguments of `summary`, in order."""
+    """A reporter for callers who want data. ``reported``: the plans, and the rows of `summary`, in order."""
 
     at_once: int = 1
-    reported: list[Plan | tuple[Row, list[Row]]] = field(default_factory=list)
+    reported: list[Plan | list[Row]] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -157,8 +157,8 @@ class Recording(Reporter):
     def detail(self, message: str) -> None: ...
     def not_applied(self, directory: str = "") -> None: ...
 
-    def summary(self, partition: Row, segments: Iterable[Row]) -> None:
-        self.reported.append((partition, list(segments)))
+    def summary(self, rows: Iterable[Row]) -> None:
+        self.reported.append(list(rows))
 
 
 class Failures:

@@ -30,7 +30,7 @@ class Cutting(Planner):
         plan = Plan(directory)
         if (before := (Path(directory) / LOG).stat().st_size) > SIZE:
             plan.truncate(LOG, SIZE, "is damaged", [Removed(SIZE, before - SIZE, "bad-length", 134, 149, 16)])
-        self.reporter.summary({"type": "cut", "directory": directory}, [])
+        self.reporter.summary([{"type": "cut", "directory": directory}])
         return plan
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:

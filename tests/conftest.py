@@ -8,12 +8,16 @@ import tempfile
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from failing_disk import fail_disk as fail_disk  # a fixture of all tests
 from kseg import __version__, kernel
+
+if TYPE_CHECKING:
+    from cli.command import Kseg
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TESTDATA = REPOSITORY / "testdata"
@@ -94,3 +98,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def testdata() -> Path:
     """The folder of real segments; see testdata/README.md."""
     return TESTDATA
+
+
+@pytest.fixture
+def kseg(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> "Kseg":
+    """Runs a command line of kseg in this process: ``kseg("dump", path)``."""
+    from cli.command import caller  # Windows has no pty
+
+    monkeypatch.delenv("COLUMNS", raising=False)  # of the terminal that the tests are run in
+    return caller(capfdbinary)

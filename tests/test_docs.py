@@ -114,35 +114,24 @@ def test_every_option_has_an_example(page: str, command: click.Command) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize(
-    ("command", "arguments"),
-    [
-        (command, arguments[1:])
-        for page, command in PAGES
-        for arguments in examples(page)
-        if command is not main and arguments[0] == command.name
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
+@pytest.mark.parametrize(("page", "command"), PAGES[1:], ids=[page for page, _ in PAGES[1:]])
 def test_examples_can_be_typed(
-    command: click.Command, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, command: click.Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Options, and what they are given, as the command takes them; a module of one's own may have any function."""
-    own = [argument.partition(":") for argument in arguments if re.fullmatch(r"\w+:\w+", argument)]
-    for module, _, function in own:
-        (tmp_path / f"{module}.py").write_text(f"def {function}(data): return data\n", "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     parent = main.make_context("kseg", [], resilient_parsing=True)
-    if {"-h", "--help"} & set(arguments):
-        with pytest.raises(click.exceptions.Exit) as ended:
-            command.make_context(command.name, list(arguments), parent)
-        assert ended.value.exit_code == 0
-        return
-    context = command.make_context(command.name, list(arguments), parent)
-    assert any(
-        context.params.get(name)
-        for name in ("paths", "files", "explain", "text", "from_remote", "topics_from", "server")
-    )
+    places = ("paths", "files", "explain", "text", "from_remote", "topics_from", "server")
+    for arguments in (each[1:] for each in examples(page) if each[0] == command.name):
+        for module, _, function in (each.partition(":") for each in arguments if re.fullmatch(r"\w+:\w+", each)):
+            (tmp_path / f"{module}.py").write_text(f"def {function}(data): return data\n", "utf-8")
+        if {"-h", "--help"} & set(arguments):
+            with pytest.raises(click.exceptions.Exit) as ended:
+                command.make_context(command.name, list(arguments), parent)
+            assert ended.value.exit_code == 0
+        else:
+            context = command.make_context(command.name, list(arguments), parent)
+            assert any(context.params.get(name) for name in places), arguments
 
 
 @pytest.mark.parametrize(("page", "command"), PAGES, ids=[page for page, _ in PAGES])

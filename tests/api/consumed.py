@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
@@ -37,3 +38,17 @@ def rows_of(consumed: Path) -> list[dict[str, Any]]:
 
 def data_of(text: str | None) -> bytes | None:
     return None if text is None else b64decode(text)
+
+
+def copy_named(folder: Path) -> None:
+    """Copies what examples of docstrings and manual pages name."""
+    copies = {
+        "orders-0": "log-directories/4.3.1/logs/dplain-0",
+        "crashed-0": "damaged/4.3.1-last-flip-body/dplain-0",
+        "kraft-logs": "log-directories/4.4.0/logs",
+        "compacted-0": "compaction/4.3.1/before/c-tomb-short-0",
+        "controller/__cluster_metadata-0": "kafka-4.3.1/internal/__cluster_metadata-0",
+    }
+    for name, source in copies.items():
+        shutil.copytree(TESTDATA / source, folder / name)
+    shutil.copy(folder / "orders-0" / f"{0:020}.log", folder / "disk.img")

@@ -16,7 +16,6 @@ import pytest
 import kseg
 from api.consumed import TESTDATA
 from kseg.api import archives
-from kseg.stores.objects import LocalObjects
 from stores.remote.stores import REMOTE, copied, damage_chunk, store_of
 
 # Remote storage in Python: the rows that a consumer got, ranges that read only their chunks, keys by their ids.
@@ -55,23 +54,6 @@ def test_items_tile_the_logs_of_the_broker() -> None:
         assert log.files[0] == f"{store_of('both')}/t-txn-0/{0:020}.log"
     expected = list(kseg.open(local / f"{216:020}.log"))
     assert [(item.position, item.end) for item in items] == [(item.position, item.end) for item in expected]
-
-
-def test_a_range_reads_only_its_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    reads: list[tuple[str, int]] = []
-    read = LocalObjects.read
-
-    def counted(self: LocalObjects, name: str, start: int, length: int) -> bytes:
-        if name.endswith(".log"):
-            reads.append((name, length))
-        return read(self, name, start, length)
-
-    monkeypatch.setattr(LocalObjects, "read", counted)
-    found = kseg.scan(store_of("both"), private_keys=KEYS, offsets=(300, 305), columns="offset").to_arrow()
-    assert set(found["offset"].to_pylist()) <= set(range(300, 306))
-    assert found.num_rows
-    (name,) = {name for name, _ in reads}
-    assert sum(length for _, length in reads) < (store_of("both") / name).stat().st_size / 3
 
 
 def test_keys_are_needed_and_shared(tmp_path: Path) -> None:

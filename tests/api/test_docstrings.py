@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kseg
-from api.consumed import TESTDATA
+from api.consumed import TESTDATA, copy_named
 
 for _name in ("pyarrow", "pandas", "polars", "duckdb"):
     pytest.importorskip(_name, reason=f"{_name} is not installed")
@@ -24,19 +24,11 @@ METHODS = [
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The files that the examples name."""
-    whole = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
-    shutil.copytree(whole, tmp_path / "orders-0")
-    shutil.copytree(TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0", tmp_path / "crashed-0")
-    shutil.copytree(TESTDATA / "log-directories/4.4.0/logs", tmp_path / "kraft-logs")
-    (tmp_path / "disk.img").write_bytes((tmp_path / "orders-0" / f"{0:020}.log").read_bytes())
-    shutil.copytree(TESTDATA / "compaction/4.3.1/before/c-tomb-short-0", tmp_path / "compacted-0")
+    copy_named(tmp_path)
     for partition in (TESTDATA / "kafka-4.3.1/committed").glob("*-[0-9]"):
         shutil.copytree(partition, tmp_path / "kafka-logs" / partition.name)
-    shutil.copytree(
-        TESTDATA / "kafka-4.3.1/internal/__cluster_metadata-0", tmp_path / "controller/__cluster_metadata-0"
-    )
     (tmp_path / "cut-0").mkdir()
-    (tmp_path / "cut-0" / f"{0:020}.log").write_bytes((whole / f"{0:020}.log").read_bytes()[:629])
+    (tmp_path / "cut-0" / f"{0:020}.log").write_bytes((tmp_path / "disk.img").read_bytes()[:629])
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kseg
-from api.consumed import TESTDATA
+from api.consumed import TESTDATA, copy_named
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pytest.importorskip("pandas", reason="pandas is not installed")
@@ -43,14 +43,8 @@ def test_every_public_name_and_method_is_in_an_example() -> None:
 
 
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "orders-0")
-    shutil.copytree(TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0", tmp_path / "crashed-0")
-    shutil.copytree(TESTDATA / "log-directories/4.4.0/logs", tmp_path / "kraft-logs")
-    (tmp_path / "disk.img").write_bytes((tmp_path / "orders-0" / f"{0:020}.log").read_bytes())
-    shutil.copytree(TESTDATA / "compaction/4.3.1/before/c-tomb-short-0", tmp_path / "compacted-0")
+    copy_named(tmp_path)
     shutil.copytree(TESTDATA / "log-directories/4.3.1/logs", tmp_path / "archive/kafka-logs")
-    metadata = "__cluster_metadata-0"
-    shutil.copytree(TESTDATA / "kafka-4.3.1/internal" / metadata, tmp_path / "controller" / metadata)
     for partition in COMMITTED.glob("*-[0-9]"):
         shutil.copytree(partition, tmp_path / "archive/kafka-logs" / partition.name)
     with kseg.writer(tmp_path / "archive/kafka-logs/_schemas-0") as schemas:

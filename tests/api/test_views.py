@@ -8,7 +8,6 @@ import pytest
 import kseg as package
 from api.consumed import TESTDATA
 from cli.command import Kseg
-from cli.conftest import kseg as kseg
 
 COMMITTED = TESTDATA / "kafka-4.3.1/committed"
 

@@ -9,7 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from cli.command import TESTDATA
+import pytest
+
+from cli.command import TESTDATA, Kseg, Outcome
 from kseg.formats.record_batch import build_batch
 from segment.segments import sealed
 
@@ -20,6 +22,16 @@ PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 HAS_EXT4 = all(shutil.which(tool, path=PATH) for tool in ("mke2fs", "debugfs"))
 
 Truth = dict[bytes, set[str]]
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """The place of an image."""
+    return tmp_path / "disk.img"
+
+
+def carve(kseg: Kseg, image: Path, *words: object) -> Outcome:
+    return kseg("carve", "--format", "json", "--output", image.parent / "out", *words, image)
 
 
 def batches_in(data: bytes) -> Iterator[bytes]:

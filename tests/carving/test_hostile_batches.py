@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from carving.images import BLOCK, CLEAN, batch, batches_in, padded, segments
+from carving.images import BLOCK, CLEAN, batch, batches_in, carve, padded, segments
+from carving.images import image as image
 from cli.command import TESTDATA, Kseg, Outcome
 from kseg.formats.record_batch import build_batch
 from kseg.sidefiles.checkpoints import EpochEntry, build_leader_epochs
@@ -15,15 +16,6 @@ from segment.segments import sealed
 
 TIME = 1_790_000_000_000
 LEGACY = TESTDATA / "kafka-0.10.2.2" / "codecs"
-
-
-@pytest.fixture
-def image(tmp_path: Path) -> Path:
-    return tmp_path / "disk.img"
-
-
-def carve(kseg: Kseg, image: Path, *words: object) -> Outcome:
-    return kseg("carve", "--format", "json", "--output", image.parent / "out", *words, image)
 
 
 def kept_and_left(image: Path, done: Outcome) -> tuple[list[bytes], list[bytes]]:

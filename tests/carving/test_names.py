@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from carving.images import CLEAN, HAS_EXT4, Truth, batch, batches_in, ext4, files_one_by_one, padded, truth_of
+from carving.images import image as image
 from cli.command import TESTDATA, Kseg
 from kseg.formats.record_batch import build_batch
 from segment.segments import sealed
@@ -22,11 +23,6 @@ PRODUCER, PREPARED, COMPLETED, ALONE = 2, 1795253458585, 1795253458599, "txn-com
 OTHER, OTHERS_MARKER = 4, 1795253458590
 
 Names = dict[str, dict[str, object]]
-
-
-@pytest.fixture
-def image(tmp_path: Path) -> Path:
-    return tmp_path / "disk.img"
 
 
 def names(kseg: Kseg, image: Path, *parts: bytes) -> Names:

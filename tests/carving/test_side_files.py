@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from carving.images import BLOCK, CLEAN, batch, padded
+from carving.images import image as image
 from cli.command import Kseg
 from kseg.carving.side_files import MOST_ENTRIES, BatchRanges, SideFiles, SideFileSearch
 from kseg.sidefiles.checkpoints import EpochEntry, build_leader_epochs
@@ -16,11 +17,6 @@ from kseg.stores.source import open_source
 
 GZ = CLEAN / "gz-0"
 TIME = 1_790_000_000_000
-
-
-@pytest.fixture
-def image(tmp_path: Path) -> Path:
-    return tmp_path / "disk.img"
 
 
 def found_in(image: Path, *parts: bytes) -> SideFiles:

@@ -9,12 +9,11 @@ import pytest
 
 from changes.failing import QUICK, every_call
 from changes.power import TWICE, PowerCut, PowerDisk, ended_at, endings, needs_proc
-from changes.trees import make
+from changes.trees import all_files, make
 from kseg.changes import undo
 from kseg.changes.disk import Disk
 from kseg.changes.journal import DONE, DirectoryMove, LogDirectoryChange, journals
 from kseg.changes.plan import Plan
-from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError
 from kseg.segment.files import CLEAN_SHUTDOWN
 
@@ -46,14 +45,6 @@ def take_back(root: Path, disk: Disk) -> None:
     change.finish(beside)
 
 
-def found(root: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in root.rglob("*")
-        if path.is_file() and FOLDER not in path.parts and not path.name.startswith(".kseg-change-")
-    }
-
-
 def undo_all(root: Path, disk: Disk = QUICK) -> None:
     undo.complete_interrupted_in_log_directory(str(root), disk)
     if (journal := undo.last_journal(str(root))) is not None:
@@ -63,7 +54,7 @@ def undo_all(root: Path, disk: Disk = QUICK) -> None:
 def taken_back(root: Path) -> dict[str, bytes]:
     make_log_directory(root)
     take_back(root, QUICK)
-    return found(root)
+    return all_files(root)
 
 
 def test_the_directory_has_the_place_of_the_empty_one(tmp_path: Path) -> None:
@@ -85,7 +76,7 @@ def test_the_directory_has_the_place_of_the_empty_one(tmp_path: Path) -> None:
 def test_a_command_that_ended_is_repeated_or_undone(is_undone: bool, ending: str, step: int, tmp_path: Path) -> None:
     wanted = taken_back(tmp_path / "undisturbed")
     make_log_directory(tmp_path / "before")
-    before = found(tmp_path / "before")
+    before = all_files(tmp_path / "before")
 
     def run(root: Path, disk: Disk) -> None:
         if not any(journal.state == DONE for journal in journals(str(root))):
@@ -94,14 +85,14 @@ def test_a_command_that_ended_is_repeated_or_undone(is_undone: bool, ending: str
     for root in ended_at(ending, step, tmp_path, make_log_directory, run):
         if is_undone:
             undo_all(root)
-            if (result := found(root)) != before:
+            if (result := all_files(root)) != before:
                 assert ending == TWICE  # then the marker may stay removed, which is safe
                 result[CLEAN_SHUTDOWN] = before[CLEAN_SHUTDOWN]
             assert result == before
             assert journals(str(root)) == []
         else:
             run(root, QUICK)
-            assert found(root) == wanted
+            assert all_files(root) == wanted
 
 
 @pytest.mark.sampled(2)
@@ -109,17 +100,17 @@ def test_a_command_that_ended_is_repeated_or_undone(is_undone: bool, ending: str
 @endings
 def test_an_undo_that_ended_is_completed(ending: str, step: int, tmp_path: Path) -> None:
     make_log_directory(tmp_path / "before")
-    before = found(tmp_path / "before")
+    before = all_files(tmp_path / "before")
     for root in ended_at(ending, step, tmp_path, taken_back, undo_all):
         undo_all(root)
-        assert found(root) == before
+        assert all_files(root) == before
 
 
 @needs_proc
 def test_an_undo_that_a_killed_process_began_is_known_after_a_power_cut(tmp_path: Path) -> None:
     """The line that says so was written, but not synced."""
     make_log_directory(tmp_path / "before")
-    before = found(tmp_path / "before")
+    before = all_files(tmp_path / "before")
     for later in range(0, 60, 2):
         root = tmp_path / str(later) / "logs"
         taken_back(root)
@@ -135,7 +126,7 @@ def test_an_undo_that_a_killed_process_began_is_known_after_a_power_cut(tmp_path
             undo_all(root, disk)
         disk.cut(random.Random(later))
         undo_all(root)
-        assert found(root) == before
+        assert all_files(root) == before
 
 
 def test_the_partition_alone_is_undone_with_its_move(tmp_path: Path) -> None:
@@ -163,14 +154,19 @@ def test_what_a_broker_has_removed_since_stays_removed(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {DELETED}
 
 
-def test_a_directory_is_never_put_over_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "target", "why"), [(DELETED, "a-0", "a-0: already exists"), ("b-0", "c-0", "b-0: is no directory")]
+)
+def test_no_link_is_moved_and_nothing_put_over_a_directory(tmp_path: Path, name: str, target: str, why: str) -> None:
     make_log_directory(tmp_path)
+    os.symlink(tmp_path / "a-0", tmp_path / "b-0")
     change = LogDirectoryChange(str(tmp_path), "recover", disk=QUICK)
     beside = Plan(str(tmp_path))
-    beside.move_directory(DELETED, "a-0", "is taken back")
-    with pytest.raises(KsegError, match="a-0: already exists"):
+    beside.move_directory(name, target, "is taken back")
+    with pytest.raises(KsegError, match=why):
         change.finish(beside)
     assert (tmp_path / DELETED).is_dir()
+    assert (tmp_path / "b-0").is_symlink()
 
 
 @pytest.mark.parametrize("bad", ["../a-0", "a", ".kseg-x", "", "a/b-0", 5])
@@ -179,14 +175,3 @@ def test_names_that_are_no_partitions_are_refused(bad: object) -> None:
         DirectoryMove.of([bad, "a-0", 1, 1])
     with pytest.raises(ValueError, match="is no name of a partition directory"):
         DirectoryMove.of(["a-0", bad, 1, 1])
-
-
-def test_a_link_is_not_moved(tmp_path: Path) -> None:
-    make_log_directory(tmp_path)
-    os.symlink(tmp_path / "a-0", tmp_path / "b-0")
-    change = LogDirectoryChange(str(tmp_path), "recover", disk=QUICK)
-    beside = Plan(str(tmp_path))
-    beside.move_directory("b-0", "c-0", "is taken back")
-    with pytest.raises(KsegError, match="b-0: is no directory"):
-        change.finish(beside)
-    assert (tmp_path / "b-0").is_symlink()

@@ -39,7 +39,7 @@ either = pytest.mark.parametrize("ending, step", [(KILLED, 1), pytest.param(CUT,
 
 
 @either
-@fewer(3)
+@fewer(6)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING))
 def test_a_kill(ending: str, step: int, seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("change")
@@ -145,7 +145,7 @@ def bytes_at(directory: Path, piece: Piece) -> bytes:
 
 
 @either
-@fewer(3)
+@fewer(6)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING[:2]))
 def test_a_killed_undo(ending: str, step: int, seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("undo")

@@ -11,12 +11,11 @@ import pytest
 
 from changes.failing import QUICK, FailingDisk, Killed, KillingDisk, every_call, killed_at, struck
 from changes.power import KILLED, TWICE, ended_at, endings
-from changes.trees import Tree, make, tree
+from changes.trees import Tree, all_files, make, tree
 from kseg.changes.apply import Keeping
 from kseg.changes.disk import Disk
 from kseg.changes.journal import DONE, LogDirectoryChange, journals
 from kseg.changes.plan import Plan
-from kseg.changes.quarantine import FOLDER
 from kseg.changes.undo import (
     complete_interrupted_in_log_directory,
     last_change,
@@ -78,15 +77,6 @@ def command(
         root.write(MARKS, [b"new"], "was missing")
     change.finish(root)
     return told + change.messages
-
-
-def all_files(directory: Path) -> dict[str, bytes]:
-    """Contents by path, without kseg's own files."""
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in directory.rglob("*")
-        if path.is_file() and FOLDER not in path.parts and not path.name.startswith(".kseg-change-")
-    }
 
 
 def all_trees(directory: Path) -> dict[str, Tree]:

@@ -49,6 +49,7 @@ def prepare_and_run(
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("is_there", [False, True])
 @pytest.mark.parametrize("seed", range(6))
 def test_power_cuts(seed: int, is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,15 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {name: found[0] for name, found in tree(directory).items()}
 
 
+def all_files(directory: Path) -> dict[str, bytes]:
+    """Contents by path, also in subdirectories, but for the records of changes and what they keep."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file() and FOLDER not in path.parts and not path.name.startswith(".kseg-change-")
+    }
+
+
 def kept_bytes(*places: Path) -> list[bytes]:
     """Returns the bytes of all files in quarantines and other folders."""
     return [path.read_bytes() for place in places for path in place.rglob("*") if path.is_file()]

@@ -86,6 +86,12 @@ def files(directory: Path, kept: bool = True) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in wanted.items()}
 
 
+def changed(before: dict[str, bytes], directory: Path) -> set[str]:
+    """The first parts of the paths whose files are not those that `files` found before, but for what kseg keeps."""
+    after = files(directory, kept=False)
+    return {name.split("/")[0] for name in before.keys() | after if before.get(name) != after.get(name)}
+
+
 @contextmanager
 def unchanged(directory: Path, look: Callable[[Path], Any] = files) -> Iterator[None]:
     """Fails unless the directory looks as before when the block ends."""

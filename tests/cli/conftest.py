@@ -1,19 +1,10 @@
-"""Fixtures: the command line, and a second disk."""
+"""A second disk."""
 
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from cli.command import Kseg, caller
-
-
-@pytest.fixture
-def kseg(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Kseg:
-    """Runs a command line of kseg in this process: ``kseg("dump", path)``."""
-    monkeypatch.delenv("COLUMNS", raising=False)  # of the terminal that the tests are run in
-    return caller(capfdbinary)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from carving.images import (
     Truth,
     batch,
     batches_in,
+    carve,
     ext4,
     files_one_by_one,
     padded,
@@ -28,20 +29,12 @@ from carving.images import (
     shuffled,
     truth_of,
 )
-from cli.command import TESTDATA, Kseg, Outcome
+from carving.images import image as image
+from cli.command import TESTDATA, Kseg
 from kseg.signals import Terminated
 
 TIME = 1_790_000_000_000
 LEGACY = TESTDATA / "kafka-0.10.2.2" / "codecs"
-
-
-@pytest.fixture
-def image(tmp_path: Path) -> Path:
-    return tmp_path / "disk.img"
-
-
-def carve(kseg: Kseg, image: Path, *words: object) -> Outcome:
-    return kseg("carve", "--format", "json", "--output", image.parent / "out", *words, image)
 
 
 def carved_batches(output: Path) -> dict[str, list[bytes]]:
@@ -227,13 +220,6 @@ def test_several_images_of_one_disk_are_carved_together(kseg: Kseg, image: Path)
     assert parts <= {batch for batches in carved_batches(image.parent / "out").values() for batch in batches}
 
 
-def test_a_block_device_is_read_by_its_own_size(kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    image.write_bytes(files_one_by_one(CLEAN))
-    expected = carve(kseg, image, "--dry-run").of_type("carved")
-    monkeypatch.setattr("kseg.carving.directories.stat.S_ISBLK", lambda _: True)
-    assert carve(kseg, image, "--dry-run").of_type("carved") == expected
-
-
 @pytest.mark.parametrize("before", [0, 512, 63 * 512, 4095])
 @pytest.mark.parametrize("cut", [1, 700])
 def test_images_begin_and_end_at_any_byte(kseg: Kseg, image: Path, before: int, cut: int) -> None:
@@ -244,10 +230,11 @@ def test_images_begin_and_end_at_any_byte(kseg: Kseg, image: Path, before: int, 
     check(carved_batches(image.parent / "out"), truth, content)
 
 
-@pytest.mark.parametrize("content", [b"", b"\0", b"\0" * 60])
-def test_images_smaller_than_a_batch_have_none(kseg: Kseg, image: Path, content: bytes) -> None:
+@pytest.mark.parametrize("content", [b"", b"\0", b"\0" * 60, b"lorem ipsum " * 20000 + bytes(BLOCK)])
+def test_images_without_batches_end_with_status_1(kseg: Kseg, image: Path, content: bytes) -> None:
     image.write_bytes(content)
     carve(kseg, image).expect(1, "found no batches")
+    assert not (image.parent / "out").exists()
 
 
 def test_pieces_that_nothing_decides_stay_apart_and_are_named(kseg: Kseg, image: Path) -> None:
@@ -279,12 +266,6 @@ def test_the_result_is_whole_for_other_commands(kseg: Kseg, image: Path) -> None
         files = {path.suffix or path.name for path in name.iterdir()}
         assert files >= {".log", ".index", ".timeindex", "leader-epoch-checkpoint"}
     kseg("recover", "--mode", "salvage", output).expect(1, "nothing to change")  # some topic ids are unknown
-
-
-def test_bytes_without_batches_end_with_status_1(kseg: Kseg, image: Path) -> None:
-    image.write_bytes(b"lorem ipsum " * 20000 + bytes(BLOCK))
-    kseg("carve", "--output", image.parent / "out", image).expect(1, "found no batches")
-    assert not (image.parent / "out").exists()
 
 
 def test_plausible_headers_hide_nothing_and_cost_little(kseg: Kseg, image: Path) -> None:
@@ -343,22 +324,20 @@ def test_batches_of_other_file_systems_come_back_too(kseg: Kseg, image: Path, ki
     assert errors(kseg, image.parent / "out") == set()
 
 
-def test_many_batches_are_moved_to_the_spool(kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    image.write_bytes(files_one_by_one(CLEAN))
-    expected = carve(kseg, image, "--dry-run").of_type("carved")
-    monkeypatch.setattr("kseg.carving.image.HELD_BYTES", 4096)
-    assert carve(kseg, image, "--dry-run", "--spool-dir", image.parent).of_type("carved") == expected
-    refused = carve(kseg, image, "--dry-run", "--spool-bytes", "8K")
-    assert refused.status == 3
-    assert "--spool-bytes" in refused.err
-
-
-def test_slices_of_several_threads_find_the_same(kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_way_of_reading_finds_anything_else(kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block device, whose size its status does not tell; slices of several threads; batches moved to the spool."""
     image.write_bytes(files_one_by_one(CLEAN))
     expected = carve(kseg, image, "--dry-run", "--jobs", "1").of_type("carved")
-    monkeypatch.setattr("kseg.carving.image.LEAST_SLICE_BYTES", 3 * BLOCK)
-    monkeypatch.setattr("kseg.carving.image.SLICE_BYTES", 3 * BLOCK)
-    assert carve(kseg, image, "--dry-run", "--jobs", "3").of_type("carved") == expected
+    with monkeypatch.context() as patch:
+        patch.setattr("kseg.carving.directories.stat.S_ISBLK", lambda _: True)
+        assert carve(kseg, image, "--dry-run").of_type("carved") == expected
+    with monkeypatch.context() as patch:
+        for name in ("LEAST_SLICE_BYTES", "SLICE_BYTES"):
+            patch.setattr(f"kseg.carving.image.{name}", 3 * BLOCK)
+        assert carve(kseg, image, "--dry-run", "--jobs", "3").of_type("carved") == expected
+    monkeypatch.setattr("kseg.carving.image.HELD_BYTES", 4096)
+    assert carve(kseg, image, "--dry-run", "--spool-dir", image.parent).of_type("carved") == expected
+    carve(kseg, image, "--dry-run", "--spool-bytes", "8K").expect(3, "--spool-bytes")
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from changes.driver.cutting import SIZE, Cutting
+from changes.driver.cutting import CLEAN, LOG, POINTS, SIZE, Cutting, files, make_logs
 from cli.command import CHANGING, ENVIRONMENT, TESTDATA, Kseg, unchanged
-from cli.test_undo import CLEAN, LOG, POINTS, files
 from kseg.changes.disk import Disk
 from kseg.changes.driver.command import ChangeOptions
 from kseg.changes.journal import Known
@@ -48,11 +47,7 @@ def cut(paths: tuple[str, ...], change: ChangeOptions, presentation: Presentatio
 
 @pytest.fixture
 def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    directory = tmp_path / "logs"
-    for name in ("dplain-0", "dplain-1"):
-        shutil.copytree(CLEAN, directory / name)
-    (directory / "meta.properties").write_bytes(b"version=1\n")
-    (directory / POINTS).write_bytes(b"0\n1\ndplain 0 150\n")
+    directory = make_logs(tmp_path / "logs")
     (directory / CLEAN_SHUTDOWN).write_bytes(b"")
     monkeypatch.setitem(commands.COMMANDS, "cut", "Cut logs.")
     found = main.get_command
@@ -195,6 +190,7 @@ run(sys.argv[1:])
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", CHANGING)
 def test_the_lock_file_is_opened_once(tmp_path: Path, way: str) -> None:
     disks = dealt(TESTDATA / "log-directories/4.3.1-rounds/kill", tmp_path, 2)

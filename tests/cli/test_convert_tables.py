@@ -77,14 +77,20 @@ def test_everything_of_a_record_comes_back(kseg: Kseg, tmp_path: Path, form: str
     kseg("verify", tmp_path / "new").expect(0)
 
 
-def test_a_stream_on_standard_input(tmp_path: Path) -> None:
+def test_a_stream_on_standard_input(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ("convert", "--from", "arrow", "-o")
+    source = write(tmp_path / "stream", {"value": ["a", "b"]}, "stream").read_bytes()
+    spawned(*asked, tmp_path / "new-stream", "-", input=source, check=True)
+    path = write(tmp_path / "file", {"value": ["a", "b"]}, "file")
+    with path.open() as standard_input:
+        monkeypatch.setattr("sys.stdin", standard_input)
+        kseg(*asked, tmp_path / "new-file", "-").expect(0)
     for form in ("stream", "file"):
-        source = write(tmp_path / form, {"value": ["a", "b"]}, form).read_bytes()
-        spawned("convert", "-q", "--from", "arrow", "-o", tmp_path / f"new-{form}", "-", input=source, check=True)
         assert [row[5] for row in rows(tmp_path / f"new-{form}/records-0")] == [b"a", b"b"]
-    done = spawned("convert", "--from", "arrow", "-o", tmp_path / "cut", "-", input=source[:-1])
-    assert done.returncode == 3
-    assert b"is cut off; nothing was written" in done.stderr
+    path.write_bytes(path.read_bytes()[:-1])
+    with path.open() as standard_input:
+        monkeypatch.setattr("sys.stdin", standard_input)
+        kseg(*asked, tmp_path / "cut", "-").expect(3, "is cut off; nothing was written")
 
 
 @pytest.mark.parametrize("options", [(), ("--to", "v1", "--codec", "gzip"), ("--base-offset", "100")], ids=str)

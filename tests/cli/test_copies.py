@@ -207,6 +207,7 @@ def test_copies_that_part_ways_fill_nothing(nodes: Nodes, kseg: Kseg) -> None:
     assert salvage(logs) in verified(kseg, logs, other)[1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("lagging", "damaged", "expected"),
     [

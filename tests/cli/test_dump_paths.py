@@ -119,8 +119,8 @@ COMPACT_V0 = TESTDATA / "kafka-0.8.2.2/codecs/compact-0"
 needs_permissions = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 
 
-@pytest.fixture(autouse=True)
-def _nothing_is_created(tmp_path: Path) -> Iterator[None]:
+@pytest.fixture(autouse=True, scope="module")
+def _nothing_is_created() -> Iterator[None]:
     """No test here may find a file of kseg's making in testdata, or in a directory that it dumped."""
     before = sorted(TESTDATA.rglob("*"))
     yield

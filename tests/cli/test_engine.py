@@ -92,7 +92,7 @@ def run_here(spark: object, items: list[Any], work: Any) -> list[Any]:
     return [pickle.loads(pickle.dumps(found)) for found in task(items)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("form", [["--print-data-log"], ["--format", "json", "--deep-iteration"], ["--all", "--live"]])
 @pytest.mark.parametrize("part_bytes", [300, 5000, 1 << 22])
 def test_rendered_parts_tile(form: list[str], part_bytes: int, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,7 @@ def test_a_full_disk_and_a_kill_change_nothing_in_the_result(
         shutil.rmtree(partition.parent)
 
 
+@pytest.mark.sampled(4)
 @every_call
 @pytest.mark.parametrize("case", CASES)
 def test_kept_on_another_disk(

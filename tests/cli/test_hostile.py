@@ -310,7 +310,7 @@ def test_no_command_waits_for_a_fifo(name: str, logs: Path, kseg: Kseg) -> None:
     assert stat.S_ISFIFO((logs / name).lstat().st_mode)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.usefixtures("ended")
 @pytest.mark.parametrize(
     "name",

@@ -141,6 +141,7 @@ def test_two_processes_on_the_disks_of_a_node(kseg: Kseg, tmp_path: Path, is_sec
     assert [files(disk, kept=False) for disk in disks] == [files(disk, kept=False) for disk in alone]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("is_apart", [False, True])
 @pytest.mark.parametrize("inside", [".", "var/lib/kafka", "mnt"])
 def test_the_disks_of_a_node_in_an_archive(kseg: Kseg, tmp_path: Path, inside: str, is_apart: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, files, flip
+from cli.command import TESTDATA, Kseg, changed, files, flip
 from segment.segments import spans
 
 CLEAN = TESTDATA / "log-directories/4.3.1-rounds/clean"
@@ -17,11 +17,6 @@ LOG_STARTS = "log-start-offset-checkpoint"
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
     return Path(shutil.copytree(CLEAN, tmp_path / "logs"))
-
-
-def changed(before: dict[str, bytes], logs: Path) -> set[str]:
-    after = files(logs, kept=False)
-    return {name.split("/")[0] for name in before.keys() | after if before.get(name) != after.get(name)}
 
 
 def judged(kseg: Kseg, *paths: Path) -> tuple[list[dict[str, Any]], list[list[str]]]:

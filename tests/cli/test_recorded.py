@@ -58,7 +58,7 @@ def check(objects: Iterable[dict[str, Any]], validators: Iterable[Any], seen: se
                 assert validator.is_valid(row), row
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_commands_print_fits(name: str, step: int, kseg: Kseg) -> None:
@@ -91,7 +91,7 @@ SECTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("group", "section"), SECTIONS)
 def test_an_output_is_as_recorded(group: str, section: Section, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
     if group == NARROW:

@@ -126,7 +126,7 @@ def test_what_is_named_repairs_each_damaged_directory(folder: Path, kseg: Kseg, 
     assert_repairs(kseg, copied, {}, tmp_path)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("folder", DAMAGED, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_each_repair_of_a_damaged_directory_works_by_itself(folder: Path, kseg: Kseg, tmp_path: Path) -> None:
     place = tmp_path / "damaged"
@@ -162,7 +162,7 @@ def test_what_is_named_repairs_each_finding(code: str, kseg: Kseg, tmp_path: Pat
     assert code in {row["code"] for row in first}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("code", CODES)
 def test_each_repair_of_a_case_works_by_itself(code: str, kseg: Kseg, tmp_path: Path) -> None:
     judged, case, _ = case_of(code, tmp_path)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, changed, files
 
 # What __cluster_metadata of a log directory says of topics is what commands take, and not what indexes look like.
 
@@ -50,33 +50,20 @@ def logs(tmp_path: Path) -> Path:
     return tmp_path / "logs"
 
 
-def content(logs: Path) -> dict[str, dict[str, bytes]]:
-    return {
-        path.name: {file.name: file.read_bytes() for file in path.iterdir() if file.is_file()}
-        for path in logs.iterdir()
-        if path.is_dir() and path.name[0] != "."
-    }
-
-
-def changed(logs: Path, before: dict[str, dict[str, bytes]]) -> set[str]:
-    after = content(logs)
-    return {name for name in before if after[name] != before[name]}
-
-
 def test_undo_restores_only_these_topics(logs: Path, kseg: Kseg) -> None:
-    before = content(logs)
+    before = files(logs, kept=False)
     kseg("recover", logs)
-    assert changed(logs, before) == set(before)
+    assert changed(before, logs) == {"orders-0", "orders-1", "audit-a-0", "audit-b-0"}
     listed = kseg("undo", "--list", "--topic", "orders", "--format", "json", logs).of_type("change")
     assert {Path(row["directory"]).name for row in listed} == {"orders-0", "orders-1"}
     assert kseg("undo", "--dry-run", "--topic", "orders", logs).status == 1
     assert kseg("undo", "--topic", "orders", logs).status == 0
-    assert changed(logs, before) == {"audit-a-0", "audit-b-0"}
+    assert changed(before, logs) == {"audit-a-0", "audit-b-0"}
     kseg("undo", "--topic", "orders", logs).expect(3, "no change of these topics")
     assert kseg("undo", "--purge", "--topic", "audit-a", logs).status == 0
     assert not kseg("undo", "--list", "--topic", "audit-a", "--format", "json", logs).of_type("change")
     assert kseg("undo", "--topic", "audit-b", logs).status == 0
-    assert changed(logs, before) == {"audit-a-0"}
+    assert changed(before, logs) == {"audit-a-0"}
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
@@ -91,17 +78,17 @@ def test_exports_hold_only_these_topics(logs: Path, kseg: Kseg, form: str) -> No
     "words", [*CHANGING, ("undo",), ("convert", "--to", "csv", "-o", "-"), ("dump",), ("verify",)], ids=" ".join
 )
 def test_a_name_of_no_topic_is_refused(logs: Path, kseg: Kseg, words: tuple[str, ...]) -> None:
-    before = content(logs)
+    before = files(logs, kept=False)
     kseg(*words, "--topic", "none", logs).expect(3, "no partition of a topic that --topic names")
-    assert changed(logs, before) == set()
+    assert changed(before, logs) == set()
 
 
 @pytest.mark.parametrize("words", CHANGING, ids=" ".join)
 def test_one_of_several_names_is_refused(logs: Path, kseg: Kseg, words: tuple[str, ...]) -> None:
-    before = content(logs)
+    before = files(logs, kept=False)
     done = kseg(*words, "--topic", "orders", "--topic", "none", logs)
     assert (done.status, "no partition of a topic that --topic names: none" in done.err) == (3, True)
-    assert changed(logs, before) == set()
+    assert changed(before, logs) == set()
     assert "no topic matches --topic nope*" in kseg(*words, "-n", "--topic", "orders", "--topic", "nope*", logs).err
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from changes.driver.cutting import CLEAN, LOG, POINTS, files, make_logs
 from changes.holding import held
 from cli.command import TESTDATA, Kseg, flip, unchanged
 from kseg import __version__
@@ -19,26 +20,14 @@ from kseg.changes.plan import Plan, Removed
 from kseg.errors import StoppedHalfwayError
 from kseg.segment.files import CLEAN_SHUTDOWN
 
-CLEAN = TESTDATA / "damaged/4.3.1-control-clean/dplain-0"
-POINTS = "recovery-point-offset-checkpoint"
-LOG = "00000000000000000116.log"
-
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    directory = tmp_path / "logs"
-    for name in ("dplain-0", "dplain-1"):
-        shutil.copytree(CLEAN, directory / name)
-        (directory / name / "leader-epoch-checkpoint").write_bytes(b"0\n1\n3 116\n")
-        (directory / name / "0.index").write_bytes(b"")
-    (directory / "meta.properties").write_bytes(b"version=1\n")
-    (directory / POINTS).write_bytes(b"0\n1\ndplain 0 150\n")
+    directory = make_logs(tmp_path / "logs")
+    for partition in directory.glob("dplain-*"):
+        (partition / "leader-epoch-checkpoint").write_bytes(b"0\n1\n3 116\n")
+        (partition / "0.index").write_bytes(b"")
     return directory
-
-
-def files(directory: Path) -> dict[str, tuple[bytes, int]]:
-    found = [path for path in directory.rglob("*") if path.is_file() and path.name != ".lock"]
-    return {str(path.relative_to(directory)): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
 
 
 def plan_for(partition: Path, size: int = 7129) -> Plan:

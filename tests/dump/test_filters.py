@@ -9,6 +9,8 @@ import pytest
 from cli.command import TESTDATA, Kseg
 from dump.asked import COMPACTED, GZIP_V0, MIX, MIX_LOG, TXN, V07, offsets, records
 
+METADATA = TESTDATA / "kafka-4.3.1/internal/__cluster_metadata-0"
+
 
 def test_times_are_those_in_the_range(kseg: Kseg) -> None:
     everything = records(kseg, MIX)
@@ -77,3 +79,18 @@ def test_the_last_batches_of_a_log_of_0_7(suffix: str, kseg: Kseg, tmp_path: Pat
     found = [kseg(*dump, *more).of_type("batch") for more in ((), ("--last", "2"), ("--around", "60"))]
     assert found[1] == found[0][-2:]
     assert found[2] == found[0]
+
+
+@pytest.mark.parametrize("options", [("--last", 5), ("--around", 230), ("--offsets", "225..")])
+def test_offsets_are_not_those_of_a_metadata_snapshot(kseg: Kseg, tmp_path: Path, options: tuple[object, ...]) -> None:
+    logs = Path(shutil.copytree(METADATA, tmp_path / METADATA.name))
+    found = records(kseg, *options, logs)
+    for snapshot in logs.glob("*.checkpoint"):
+        snapshot.unlink()
+    assert found
+    assert found == records(kseg, *options, logs)
+
+
+def test_a_snapshot_itself_has_last_records(kseg: Kseg) -> None:
+    snapshot = sorted(METADATA.glob("*.checkpoint"))[-1]
+    assert records(kseg, "--last", 2, snapshot) == records(kseg, snapshot)[-2:]

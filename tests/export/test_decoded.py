@@ -10,17 +10,12 @@ from typing import Any
 import pytest
 
 import kseg as package
-from cli.command import Kseg, caller
+from cli.command import Kseg
 from dump.test_schemas import ORDER, behind, register
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
 pytest.importorskip("fastavro", reason="fastavro is not installed")
-
-
-@pytest.fixture
-def kseg(capfdbinary: pytest.CaptureFixture[bytes]) -> Kseg:
-    return caller(capfdbinary)
 
 
 WIDE: list[tuple[Any, bytes, Any, Any]] = [

@@ -76,7 +76,7 @@ def filters(table: Any) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.hypothesis
-@fewer(3)
+@fewer(6)
 @given(st.data())
 def test_a_filter_gives_the_rows_of_the_whole_table(data: st.DataObject) -> None:
     path = data.draw(st.sampled_from([*TABLES]))

@@ -21,15 +21,15 @@ CASES = (
 )  # fmt: skip
 
 
-def outcomes(name: str, times: int) -> list[str]:
+def outcomes(name: str, times: float) -> list[str]:
     """A digest for each seed; ``times``: so many times the number of seeds of the case."""
     case, count = CASES[name]
-    answers = (plain(case(Random(f"{name} {seed}"))) for seed in range(times * count))
+    answers = (plain(case(Random(f"{name} {seed}"))) for seed in range(round(times * count)))
     return [hashlib.sha256(repr(answer).encode()).hexdigest()[:16] for answer in answers]
 
 
 @cache
-def outcomes_of_other(times: int) -> dict[str, list[str]]:
+def outcomes_of_other(times: float) -> dict[str, list[str]]:
     """The outcomes of all cases with the other kernel."""
     found = printed_by_other(
         "import json; from kernel.test_both_kernels import CASES, outcomes\n"
@@ -38,10 +38,10 @@ def outcomes_of_other(times: int) -> dict[str, list[str]]:
     return dict(json.loads(found))
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [0.4, pytest.param(6, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CASES)
-def test_both_kernels_agree(name: str, times: int) -> None:
+def test_both_kernels_agree(name: str, times: float) -> None:
     """Fails with the first seeds for which the kernels differ."""
     mine, others = outcomes(name, times), outcomes_of_other(times)[name]
-    assert len(set(mine)) > CASES[name][1] // 3, "the case hardly depends on its seed"
+    assert len(set(mine)) > len(mine) // 4, "the case hardly depends on its seed"
     assert [seed for seed, pair in enumerate(zip(mine, others, strict=True)) if len(set(pair)) > 1] == []

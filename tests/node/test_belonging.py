@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import Kseg, caller
+from cli.command import Kseg
 from kseg.node.belonging import COPIES, foreign_segments
 from recovery.partitions import TESTDATA
 from segment.segments import spans
@@ -40,11 +40,6 @@ def replaced(target: Path, name: str, other: str, number: int, beside: bool) -> 
 def own_batches(partition: Path) -> set[bytes]:
     found = (path.read_bytes() for path in logs(partition))
     return {data[at : at + size] for data in found for at, size in spans(data)}
-
-
-@pytest.fixture
-def kseg(capfdbinary: pytest.CaptureFixture[bytes]) -> Kseg:
-    return caller(capfdbinary)
 
 
 @pytest.mark.parametrize("beside", [False, True])

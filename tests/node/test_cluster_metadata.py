@@ -1,7 +1,8 @@
 """Topic settings and ids by the __cluster_metadata of a real node."""
 
 from kseg.node.cluster_metadata import read_topic_settings
-from verification.log_directories import INTERNAL
+from kseg.node.node import Nodes
+from verification.log_directories import INTERNAL, TESTDATA
 
 
 def test_settings_of_the_newest_metadata() -> None:
@@ -30,3 +31,10 @@ def test_the_brokers_of_partitions_come_from_the_same_reading() -> None:
     assert found is not None
     assert {topic_id for topic_id, _ in found.partitions} <= set(found.ids.values())
     assert all(partition.replicas for partition in found.partitions.values())
+
+
+def test_the_index_interval_of_a_topic() -> None:
+    """As the topics were made (the README of the log directory)."""
+    logs = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"
+    wanted = {"txn-5": 512, "zs-2": 2048, "gz-0": 1024, "cmptx-4": 1024, "lz-2": None, "unknown-0": None}
+    assert {name: Nodes().partition(str(logs / name)).interval_bytes[0] for name in wanted} == wanted

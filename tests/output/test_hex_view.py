@@ -48,7 +48,7 @@ def bytes_shown(lines: list[str]) -> dict[int, int]:
     return shown
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_every_byte_is_shown_once_in_80_columns(path: Path) -> None:
     lines, data = view(path, positions=EVERYTHING, unpacked=True), path.read_bytes()
@@ -59,7 +59,7 @@ def test_every_byte_is_shown_once_in_80_columns(path: Path) -> None:
     assert [line for line in lines if line != line.rstrip()] == []
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(100))
 def test_every_byte_of_a_mutated_segment_is_shown_once(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)

@@ -40,7 +40,7 @@ def test_columns_are_aligned(width: int) -> None:
         assert all(row[edge if is_number else edge - 1] == " " for row in batches)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_80_columns_are_enough(path: Path) -> None:
     lines = show(path, style=Style(deep=True, contents=True))
@@ -54,7 +54,7 @@ def test_columns_leave_space_for_numbers_that_grow(width: int) -> None:
     assert display_width(title) <= width - table.SLACK
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_the_footer_adds_up(path: Path) -> None:
     items = list(items_at(path))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import kseg
 from kernel.rendering import batch, message
 from kseg.kernel import COMPILED
+from kseg.segment import reader
 from kseg.segment.items import DAMAGE_CODES, PROBLEM_CODES
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.survey import FULL, open_survey
@@ -337,3 +338,19 @@ def test_pieces_are_the_run(size: int) -> None:
             assert all(a.end == b.position for a, b in pairwise(found))
             assert len(found) > 1 or size > 90_000
             assert all(part.count == 1 or part.end - part.position <= size + 4096 for part in found)
+
+
+@pytest.mark.parametrize("name", ["v0", "v2"])
+def test_the_checksum_of_too_large_a_batch_is_not_looked_at(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = entries(sample(name))[0]
+    wrong = first[:8] + b"\x00\x7f" + first[10:]
+
+    def is_whole() -> bool:
+        return "a complete batch" in reader.describe(wrong, 0, len(wrong), False, False, -1).message
+
+    assert is_whole()
+    monkeypatch.setattr(reader, "MAX_BATCH_BYTES", len(wrong))
+    assert is_whole()
+    monkeypatch.setattr(reader, "MAX_BATCH_BYTES", len(wrong) - 1)
+    monkeypatch.setattr(reader, "crc_holds", None)
+    assert not is_whole()

@@ -9,11 +9,10 @@ import pytest
 from kernel import rendering
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.verification.partition import CheckSettings
-from kseg.verification.report import Finding, Report
 from kseg.verification.run import judge_path
 from segment.segments import sealed, spans
 from verification.log_directories import TESTDATA, check
-from verification.partitions import batch_of, of_records, plain_record, stored_gzip
+from verification.partitions import Found, batch_of, of_records, plain_record, stored_gzip
 
 # The good offsets before and behind a batch with something wrong: what a consumer can seek to.
 
@@ -109,7 +108,7 @@ def test_the_next_good_offset_of_a_message_that_cannot_be_decompressed(tmp_path:
 
 
 OLD = TESTDATA / "kafka-0.8.2.2" / "codecs"
-DAY_MS = 24 * 3600 * 1000
+DAY_MS, NOW_MS = 24 * 3600 * 1000, 1_790_000_000_000
 
 
 def with_offset(place: Path, target: Path, number: int, offset: int) -> tuple[Path, int, int]:
@@ -149,22 +148,19 @@ def test_a_segment_that_reaches_into_the_next_one(tmp_path: Path) -> None:
     assert set(found.codes) == {"segments-overlap", "gap-unexplained"}
 
 
-@pytest.mark.parametrize(("ahead_ms", "codes"), [(DAY_MS, []), (DAY_MS + 1, ["future-timestamp"])])
-def test_a_timestamp_may_be_a_day_ahead(ahead_ms: int, codes: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("timestamp", "ends"),
+    [
+        (NOW_MS + DAY_MS, []),
+        (NOW_MS + DAY_MS + 1, [" is 1 d 0 h ahead of the current time"]),
+        (NOW_MS * 1000, ["; in microseconds it would be 2026-09-21T14:13:20.000Z"]),
+    ],
+)
+def test_a_timestamp_may_be_a_day_ahead(timestamp: int, ends: list[str], tmp_path: Path) -> None:
     """Clocks differ, also by a time zone."""
-    path = tmp_path / f"{0:020}.log"
-    path.write_bytes(of_records([plain_record(0)], 0, max_timestamp=10 * DAY_MS + ahead_ms))
-    found: list[Finding] = []
-    judge_path(str(path), CheckSettings(FULL, 10 * DAY_MS, 1), Report(found.append))
-    shown = [finding for finding in found if finding.severity == "warning"]
-    assert [finding.code for finding in shown] == codes
-    assert all(finding.message.endswith(" is 1 d 0 h ahead of the current time") for finding in shown)
-
-
-def test_a_timestamp_in_microseconds_is_named_as_such(tmp_path: Path) -> None:
-    path = tmp_path / f"{0:020}.log"
-    path.write_bytes(of_records([plain_record(0)], 0, max_timestamp=1_790_000_000_000_000))
-    found: list[Finding] = []
-    judge_path(str(path), CheckSettings(FULL, 1_790_000_000_000, 1), Report(found.append))
-    (shown,) = [finding for finding in found if finding.code == "future-timestamp"]
-    assert shown.message.endswith("; in microseconds it would be 2026-09-21T14:13:20.000Z")
+    path, found = tmp_path / f"{0:020}.log", Found()
+    path.write_bytes(of_records([plain_record(0)], 0, max_timestamp=timestamp))
+    judge_path(str(path), CheckSettings(FULL, NOW_MS, 1), found.report)
+    shown = [finding for finding in found.findings if finding.severity == "warning"]
+    assert [finding.code for finding in shown] == ["future-timestamp"] * len(ends)
+    assert all(finding.message.endswith(end) for finding, end in zip(shown, ends, strict=True))

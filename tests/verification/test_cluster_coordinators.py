@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import Kseg, caller
+from cli.command import Kseg
 from segment.segments import TESTDATA
 
 COMMITS = TESTDATA / "damaged" / "findings" / "commit-beyond-end" / "logs"
@@ -15,11 +15,6 @@ KILLED = TESTDATA / "log-directories" / "4.3.1-rounds" / "kill"
 STATES = TESTDATA / "verify" / "4.3.1-transactional-ids" / "__transaction_state-0"
 OTHER_STATES = TESTDATA / "kafka-4.4.0" / "internal" / "__transaction_state-0"
 LONGER = TESTDATA / "damaged" / "findings" / "leader-copy-behind" / "cluster" / "node1" / "d-0"
-
-
-@pytest.fixture
-def kseg(capfdbinary: pytest.CaptureFixture[bytes]) -> Kseg:
-    return caller(capfdbinary)
 
 
 def renumbered(node: Path, number: int) -> Path:

@@ -9,16 +9,11 @@ import jsonschema
 import pytest
 
 from cleaner.partitions import PAIRS
-from cli.command import Kseg, caller
+from cli.command import Kseg
 from kseg.output.json_schema import schema
 from segment.segments import TESTDATA
 
 CASES = TESTDATA / "damaged" / "findings"
-
-
-@pytest.fixture
-def kseg(capfdbinary: pytest.CaptureFixture[bytes]) -> Kseg:
-    return caller(capfdbinary)
 
 
 def nodes_of(code: str, target: Path) -> list[Path]:

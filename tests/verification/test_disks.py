@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import Kseg, caller
+from cli.command import Kseg
 from kseg.node.node import Nodes
 from segment.segments import TESTDATA
 from verification.log_directories import OTHER_ID, Checked, check_node, checkpoint, edited
@@ -26,11 +26,6 @@ def disks(tmp_path: Path) -> tuple[Path, Path]:
     for name in ("meta.properties", ".kafka_cleanshutdown"):
         shutil.copy(WHOLE / name, metadata)
     return edited(metadata, directory_id=OTHER_ID), partitions
-
-
-@pytest.fixture
-def kseg(capfdbinary: pytest.CaptureFixture[bytes]) -> Kseg:
-    return caller(capfdbinary)
 
 
 def named(disks: tuple[Path, ...], *log_dirs: Path) -> str:

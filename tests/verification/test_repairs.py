@@ -39,28 +39,32 @@ def commands(repairs: Repairs) -> list[list[str]]:
     return [step.argv for step in repairs.steps()]
 
 
-def test_one_command_for_all_that_it_repairs(logs: Path) -> None:
+@pytest.mark.parametrize(
+    ("codes", "salvaged", "indexed"),
+    [
+        ("bad-length 0, crc-mismatch 0, bad-length 0", [0], []),
+        (
+            "index-corrupt 0, producer-snapshot-damaged 0, crc-mismatch 0, truncated-batch 0, gap-truncated 0, "
+            "index-corrupt 1",
+            [0],
+            [1],
+        ),
+        ("bad-length 0, index-corrupt 1, truncated-batch 2", [0, 2], [1]),
+        ("broker-would-not-start 0, index-corrupt 0", [0], []),
+        ("broker-would-not-start 0, orphan-index 0", [0], []),
+        ("broker-would-not-start 0, index-corrupt 0, orphan-index 0", [0], []),
+    ],
+)
+def test_one_command_for_each_partition_and_all_that_it_repairs(
+    codes: str, salvaged: list[int], indexed: list[int], logs: Path
+) -> None:
+    """Salvage stands for a rebuild of indexes, and for what keeps a broker from loading the partition."""
     repairs = Repairs()
-    for code in ("bad-length", "crc-mismatch", "bad-length"):
-        repairs.with_repair(found(code, logs / "a-0"))
-    assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")]]
-
-
-def test_salvage_stands_for_what_it_repairs_too(logs: Path) -> None:
-    repairs = Repairs()
-    for code in ("index-corrupt", "producer-snapshot-damaged", "crc-mismatch", "truncated-batch", "gap-truncated"):
-        repairs.with_repair(found(code, logs / "a-0"))
-    repairs.with_repair(found("index-corrupt", logs / "a-1", ".index"))
-    assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")], ["kseg", "reindex", str(logs / "a-1")]]
-
-
-def test_a_command_of_its_own_for_each_partition(logs: Path) -> None:
-    repairs = Repairs()
-    repairs.with_repair(found("bad-length", logs / "a-0"))
-    repairs.with_repair(found("index-corrupt", logs / "a-1", ".index"))
-    repairs.with_repair(found("truncated-batch", logs / "a-2"))
-    salvages = [[*SALVAGE, str(logs / name)] for name in ("a-0", "a-2")]
-    assert commands(repairs) == [*salvages, ["kseg", "reindex", str(logs / "a-1")]]
+    for each in codes.split(", "):
+        code, number = each.split()
+        repairs.with_repair(found(code, logs / f"a-{number}", ".index" if "index" in code else ".log"))
+    salvages = [[*SALVAGE, str(logs / f"a-{number}")] for number in salvaged]
+    assert commands(repairs) == [*salvages, *(["kseg", "reindex", str(logs / f"a-{number}")] for number in indexed)]
 
 
 def test_a_log_directory_only_for_its_own_files(logs: Path) -> None:
@@ -94,15 +98,6 @@ def test_a_partition_beside_a_name_that_no_broker_starts_with(logs: Path) -> Non
     repairs.with_repair(found("broker-would-not-start", logs / "a-1"))
     assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")]]
     assert [(need.needs, need.path) for need in repairs.needs()] == [("decision", str(logs / "a-1"))]
-
-
-@pytest.mark.parametrize("others", [["index-corrupt"], ["orphan-index"], ["index-corrupt", "orphan-index"]])
-def test_a_partition_that_no_broker_loads_is_salvaged(others: list[str], logs: Path) -> None:
-    repairs = Repairs()
-    repairs.with_repair(found("broker-would-not-start", logs / "a-0"))
-    for code in others:
-        repairs.with_repair(found(code, logs / "a-0", ".index"))
-    assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")]]
 
 
 def test_one_command_for_many_partitions_and_no_other(logs: Path) -> None:

@@ -1,15 +1,34 @@
 """A planner for tests of what all changing commands share: it cuts logs."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from cli.test_undo import LOG, POINTS
+from cli.command import TESTDATA
 from kseg.changes.driver.command import ChangeOptions, Planner, Reporter
 from kseg.changes.journal import Known
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError
 
+CLEAN = TESTDATA / "damaged/4.3.1-control-clean/dplain-0"
+POINTS = "recovery-point-offset-checkpoint"
+LOG = "00000000000000000116.log"
 SIZE = 7129
+
+
+def make_logs(directory: Path) -> Path:
+    """A log directory with two partitions."""
+    for name in ("dplain-0", "dplain-1"):
+        shutil.copytree(CLEAN, directory / name)
+    (directory / "meta.properties").write_bytes(b"version=1\n")
+    (directory / POINTS).write_bytes(b"0\n1\ndplain 0 150\n")
+    return directory
+
+
+def files(directory: Path) -> dict[str, tuple[bytes, int]]:
+    """Contents and times of all files but locks."""
+    found = [path for path in directory.rglob("*") if path.is_file() and path.name != ".lock"]
+    return {str(path.relative_to(directory)): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
 
 
 class Cutting(Planner):

@@ -1,29 +1,31 @@
-"""A changing command without a command line: planned as data, applied later, and refused where files have changed."""
+"""A changing command without a command line: planned as data, applied later, and refused where files have changed;
+changes that an earlier command has left unfinished."""
 
+import errno
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from changes.driver.cutting import SIZE, Cutting
+from changes.driver.cutting import CLEAN, LOG, SIZE, Cutting, files, make_logs
+from changes.failing import QUICK
 from changes.holding import held
-from cli.test_undo import CLEAN, LOG, POINTS, files
-from kseg.changes.driver.command import ChangeOptions, Recording, run
-from kseg.changes.journal import Known
+from kseg.changes import apply, manifest
+from kseg.changes.driver.command import ChangeOptions, Recording, interrupted_changes, run
+from kseg.changes.driver.undoing import UndoOptions, complete, undo
+from kseg.changes.journal import DONE, UNDOING, Journal, Known
 from kseg.changes.lock import locked
+from kseg.changes.manifest import COMMITTED
 from kseg.changes.plan import Plan
-from kseg.errors import RequestError
+from kseg.errors import RequestError, StoppedHalfwayError
 from kseg.segment.files import CLEAN_SHUTDOWN
 
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    directory = tmp_path / "logs"
-    for name in ("dplain-0", "dplain-1"):
-        shutil.copytree(CLEAN, directory / name)
-    (directory / "meta.properties").write_bytes(b"version=1\n")
-    (directory / POINTS).write_bytes(b"0\n1\ndplain 0 150\n")
+    directory = make_logs(tmp_path / "logs")
     (directory / CLEAN_SHUTDOWN).write_bytes(b"")
     return directory
 
@@ -59,3 +61,48 @@ def test_wrong_options_end_the_run(logs: Path) -> None:
 
     with pytest.raises(RequestError, match="name a partition"):
         run([str(logs)], Refusing, ChangeOptions(), Recording())
+
+
+@pytest.mark.parametrize("is_single", [True, False])
+def test_an_incomplete_change_is_undone(is_single: bool, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    before, path = files(logs), str(logs / "dplain-0" if is_single else logs)
+    monkeypatch.setattr(apply, "_resize", failing)
+    assert run([path], Cutting, ChangeOptions(), Recording()).exit_status == StoppedHalfwayError.exit_status
+    assert complete([path], UndoOptions(), Recording()).exit_status == StoppedHalfwayError.exit_status
+    recording = Recording()
+    assert undo([path], UndoOptions(), recording).exit_status == 0
+    assert "cannot be completed: Input/output error" in recording.warnings[0]
+    assert files(logs) == before
+
+
+def interrupt(partition: Path, number: int) -> None:
+    (path,) = partition.rglob(f"{number}/manifest.json")
+    path.write_text(path.read_text().replace(f'"{manifest.DONE}"', f'"{COMMITTED}"'))
+
+
+def test_interrupted_changes_of_partitions(logs: Path) -> None:
+    for size in (800, 500):
+        plan = Plan(str(logs / "dplain-1"))
+        plan.truncate(LOG, size, "is cut")
+        apply.apply(plan, f"recover to {size}")
+    assert interrupted_changes(str(logs), False) == []
+    interrupt(logs / "dplain-1", 1)
+    interrupt(logs / "dplain-1", 2)
+    text = f"{logs / 'dplain-1'}: 'recover to {{}}' was interrupted, and would be completed first"
+    both = [text.format(500), text.format(800)]
+    assert interrupted_changes(str(logs), False) == both
+    assert interrupted_changes(str(logs / "dplain-1"), True) == both
+    assert interrupted_changes(str(logs / "dplain-0"), True) == []
+
+
+@pytest.mark.parametrize(("state", "is_interrupted"), [("", True), (UNDOING, True), (DONE, False)])
+def test_an_interrupted_change_of_a_log_directory(state: str, is_interrupted: bool, logs: Path) -> None:
+    journal = Journal(str(logs), 1, "retain", 1_790_000_000_000, True, {})
+    journal.create(QUICK)
+    if state:
+        journal.append(QUICK, {"state": state})
+    assert interrupted_changes(str(logs), False) == [f"{logs}: 'retain' was interrupted here"] * is_interrupted
+    assert interrupted_changes(str(logs / "dplain-0"), True) == []

@@ -1,6 +1,7 @@
 """The steps of a load, one by one, on small partitions."""
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.planner import reindex
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import BrokerRefusesError, Workspace
-from kseg.releases.release import era_of
+from kseg.releases.release import Era, era_of
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from recovery.damages import last_offset
 from recovery.partitions import START, TESTDATA, TRANSACTIONS, at_offset, contents, copy_of, make, real_batches, recover
@@ -28,18 +29,24 @@ def partition(tmp_path: Path) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("suffix", [".log.deleted", ".log.cleaned", ".index.cleaned"])
-def test_leftovers_go(partition: Path, suffix: str) -> None:
+@pytest.mark.parametrize(
+    "name", [f"{STEM}.log.deleted", f"{STEM}.log.cleaned", f"{STEM}.index.cleaned", f"{7:020d}.index"]
+)
+def test_leftovers_and_orphaned_indexes_go(partition: Path, name: str) -> None:
     before = contents(partition)
-    (partition / (STEM + suffix)).write_bytes(b"left")
+    (partition / name).write_bytes(b"left")
     recover(partition)
     assert contents(partition) == before
 
 
-def test_a_snapshot_of_metadata_is_not_touched(partition: Path) -> None:
-    name = "00000000000000000010-0000000001.checkpoint.deleted"
+@pytest.mark.parametrize(
+    ("name", "era"), [(f"{10:020d}-0000000001.checkpoint.deleted", START.era), (f"{STEM}.log.deleted", era_of("0.8.0"))]
+)
+def test_snapshots_of_metadata_and_what_the_first_kafka_does_not_know_stay(
+    partition: Path, name: str, era: Era
+) -> None:
     (partition / name).write_bytes(b"kept")
-    recover(partition)
+    recover(partition, era=era, was_clean=era != START.era)
     assert (partition / name).read_bytes() == b"kept"
 
 
@@ -109,18 +116,6 @@ def test_brokers_of_2_1_to_2_8_delete_the_epochs_of_old_formats(tmp_path: Path, 
     assert (directory / LEADER_EPOCHS).exists() != goes
 
 
-def test_the_first_kafka_knows_no_leftovers(partition: Path) -> None:
-    (partition / f"{STEM}.log.deleted").write_bytes(b"left")
-    recover(partition, era=era_of("0.8.0"), was_clean=True)
-    assert (partition / f"{STEM}.log.deleted").exists()
-
-
-def test_an_orphaned_index_goes(partition: Path) -> None:
-    (partition / f"{7:020d}.index").write_bytes(b"")
-    recover(partition)
-    assert not (partition / f"{7:020d}.index").exists()
-
-
 @pytest.mark.parametrize("kind", [".index", ".timeindex"])
 def test_a_lost_index_is_rebuilt_after_a_clean_stop(partition: Path, kind: str) -> None:
     before = contents(partition)
@@ -129,10 +124,18 @@ def test_a_lost_index_is_rebuilt_after_a_clean_stop(partition: Path, kind: str) 
     assert contents(partition) == before
 
 
-def test_it_stopped_the_first_kafka(partition: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "version", "why"),
+    [(None, "0.8.0", "has no index"), (bytes(8), "0.8.2", "the last entry is at offset 0")],
+)
+def test_a_lost_or_bad_index_stopped_old_releases(
+    partition: Path, content: bytes | None, version: str, why: str
+) -> None:
     (partition / f"{STEM}.index").unlink()
-    with pytest.raises(BrokerRefusesError, match="has no index"):
-        recover(partition, era=era_of("0.8.0"), was_clean=True)
+    if content is not None:
+        (partition / f"{STEM}.index").write_bytes(content)
+    with pytest.raises(BrokerRefusesError, match=why):
+        recover(partition, era=era_of(version), was_clean=True)
 
 
 @pytest.mark.parametrize(
@@ -148,12 +151,6 @@ def test_zeroed_indexes(tmp_path: Path, version: str, is_rebuilt: bool) -> None:
     recover(directory, era=era, was_clean=True)
     zeros = bytes(max(size, 8))
     assert ((directory / f"{STEM}.index").read_bytes() != zeros) is is_rebuilt
-
-
-def test_a_bad_index_stopped_0_8_2(partition: Path) -> None:
-    (partition / f"{STEM}.index").write_bytes(bytes(8))
-    with pytest.raises(BrokerRefusesError, match="the last entry is at offset 0"):
-        recover(partition, era=era_of("0.8.2"), was_clean=True)
 
 
 def test_what_goes_is_dropped_before_anything_is_cut(partition: Path) -> None:
@@ -250,12 +247,23 @@ def test_salvage_keeps_a_snapshot_whose_name_is_no_offset_in_quarantine(partitio
     ]
 
 
-@pytest.mark.parametrize(("version", "era", "is_rewritten"), [(1, "4.4", True), (-1, "4.4", True), (1, "4.3", False)])
-def test_versions_that_stop_4_4_are_rewritten(tmp_path: Path, version: int, era: str, is_rewritten: bool) -> None:
+@pytest.mark.parametrize(
+    ("changed", "era", "is_rewritten"),
+    [
+        (lambda right: right[:34] + b"\0\1" + right[36:], "4.4", True),
+        (lambda right: right[:34] + b"\xff\xff" + right[36:], "4.4", True),
+        (lambda right: right[:34] + b"\0\1" + right[36:], "4.3", False),
+        (lambda _: b"\xff" * 48, "4.4", True),
+        (lambda _: b"\xff" * 48, "4.3", True),
+    ],
+)
+def test_versions_that_stop_4_4_and_what_stops_any_are_rewritten(
+    tmp_path: Path, changed: Callable[[bytes], bytes], era: str, is_rewritten: bool
+) -> None:
     directory = copy_of(TRANSACTIONS, tmp_path)
     path = min(directory.glob("*.txnindex"))
     right = path.read_bytes()
-    path.write_bytes(wrong := right[:34] + version.to_bytes(2, "big", signed=True) + right[36:])
+    path.write_bytes(wrong := changed(right))
     recover(directory, now_ms=0, was_clean=True, era=era_of(era))
     assert path.read_bytes() == (right if is_rewritten else wrong)
 
@@ -267,16 +275,6 @@ def test_other_wrong_entries_with_a_wrong_version_are_refused(tmp_path: Path) ->
     with pytest.raises(BrokerRefusesError, match="version that stops a broker"):
         recover(directory, now_ms=0, was_clean=True)
     assert path.read_bytes() == wrong
-
-
-@pytest.mark.parametrize("era", ["4.4", "4.3"])
-def test_an_index_that_any_broker_before_4_4_rebuilds_is_rebuilt(tmp_path: Path, era: str) -> None:
-    directory = copy_of(TRANSACTIONS, tmp_path)
-    path = min(directory.glob("*.txnindex"))
-    right = path.read_bytes()
-    path.write_bytes(b"\xff" * 48)
-    recover(directory, now_ms=0, was_clean=True, era=era_of(era))
-    assert path.read_bytes() == right
 
 
 @pytest.mark.parametrize(("topic", "era", "is_kept"), [
@@ -357,24 +355,23 @@ def test_damage_in_a_part_is_cut(tmp_path: Path) -> None:
     assert logs == {f"{0:020d}.log": b"".join(NEAR), f"{FAR:020d}.log": BEHIND[0]}
 
 
-def refused(directory: Path, why: str) -> None:
+MOVED = [at_offset(batch, 500 + 100 * k) for k, batch in enumerate(NEAR)]
+
+
+@pytest.mark.parametrize(
+    ("segments", "why"),
+    [
+        pytest.param({500: [*MOVED, NEAR[0]]}, "not too high", id="an offset below the base"),
+        pytest.param({0: [*NEAR, *BEHIND, BEHIND[0][:15]]}, "looks for one", id="a torn end"),
+        pytest.param({0: [*NEAR, *BEHIND], FAR: BEHIND}, "take the path", id="a part in the place of a segment"),
+    ],
+)
+def test_a_split_at_which_a_broker_fails_is_refused(tmp_path: Path, segments: dict[int, list[bytes]], why: str) -> None:
+    directory = make(tmp_path / "orders-0", segments)
     before = contents(directory)
     with pytest.raises(BrokerRefusesError, match=why):
         recover(directory)
     assert contents(directory) == before
-
-
-def test_an_offset_below_the_base_is_refused(tmp_path: Path) -> None:
-    moved = [at_offset(batch, 500 + 100 * k) for k, batch in enumerate(NEAR)]
-    refused(make(tmp_path / "orders-0", {500: [*moved, NEAR[0]]}), "not too high")
-
-
-def test_a_torn_end_is_refused(tmp_path: Path) -> None:
-    refused(make(tmp_path / "orders-0", {0: [*NEAR, *BEHIND, BEHIND[0][:15]]}), "looks for one")
-
-
-def test_a_part_in_the_place_of_another_segment_is_refused(tmp_path: Path) -> None:
-    refused(make(tmp_path / "orders-0", {0: [*NEAR, *BEHIND], FAR: BEHIND}), "take the path")
 
 
 def test_older_brokers_keep_the_low_bits(tmp_path: Path) -> None:

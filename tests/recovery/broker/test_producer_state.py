@@ -57,30 +57,6 @@ def test_the_timestamp_of_a_marker_is_that_of_its_record(tmp_path: Path) -> None
     assert producers(partition, 2)[5].timestamp == START_MS
 
 
-def test_data_after_offsets_that_fall_is_still_seen_to_be_outside_of_its_transaction(tmp_path: Path) -> None:
-    falls = [batch(10, 5, transactional=True), batch(3, 7), batch(11, 5, sequence=1)]
-    partition = log_of(tmp_path, [batch(0, 8), *falls])
-    with pytest.raises(BrokerRefusesError, match="outside of its open transaction"):
-        recover(partition, now_ms=NOW_MS)
-
-
-def test_transactions_that_begin_at_one_offset_stop_a_broker(tmp_path: Path) -> None:
-    begun = [batch(4, 5, transactional=True), batch(4, 6, transactional=True)]
-    partition = log_of(tmp_path, [*begun, marker(5, COMMIT, 5), marker(6, COMMIT, 6)])
-    with pytest.raises(BrokerRefusesError, match="begins at offset 4, where another one does"):
-        recover(partition, now_ms=NOW_MS)
-
-
-@pytest.mark.parametrize("second", [2, 3])
-def test_aborts_that_do_not_rise_stop_a_scan(second: int, tmp_path: Path) -> None:
-    """The transaction index takes rising last offsets alone."""
-    begun = [batch(0, 5, transactional=True), batch(1, 6, transactional=True)]
-    partition = log_of(tmp_path, [*begun, marker(3, ABORT, 5), marker(second, ABORT, 6)])
-    why = f"marker at offset {second} aborts a transaction behind that at offset 3"
-    with pytest.raises(BrokerRefusesError, match=why):
-        recover(partition, now_ms=NOW_MS)
-
-
 BAD_MARKERS = {
     "type": (marker(1, 5, 6), "its type is 5"),
     "count": (resealed(marker(1, COMMIT, 6), 57, struct.pack(">i", -1)), "it counts -1 records"),
@@ -90,12 +66,32 @@ BAD_MARKERS = {
 }
 
 
-@pytest.mark.parametrize("name", BAD_MARKERS)
-def test_a_control_batch_that_is_no_marker_stops_a_broker(tmp_path: Path, name: str) -> None:
-    data, reason = BAD_MARKERS[name]
-    partition = log_of(tmp_path, [batch(0, 5), data, batch(2, 5, sequence=1)])
-    with pytest.raises(BrokerRefusesError, match=reason):
-        recover(partition, now_ms=NOW_MS)
+TWO_BEGUN = [batch(0, 5, transactional=True), batch(1, 6, transactional=True)]
+STOPPING = {
+    **{name: ([batch(0, 5), data, batch(2, 5, sequence=1)], why) for name, (data, why) in BAD_MARKERS.items()},
+    "data outside of a transaction, behind offsets that fall": (
+        [batch(0, 8), batch(10, 5, transactional=True), batch(3, 7), batch(11, 5, sequence=1)],
+        "outside of its open transaction",
+    ),
+    "transactions that begin at one offset": (
+        [batch(4, 5, transactional=True), batch(4, 6, transactional=True), marker(5, COMMIT, 5), marker(6, COMMIT, 6)],
+        "begins at offset 4, where another one does",
+    ),
+    **{  # the transaction index takes rising last offsets alone
+        f"aborts at 3 and {second}": (
+            [*TWO_BEGUN, marker(3, ABORT, 5), marker(second, ABORT, 6)],
+            f"marker at offset {second} aborts a transaction behind that at offset 3",
+        )
+        for second in (2, 3)
+    },
+}
+
+
+@pytest.mark.parametrize("name", STOPPING)
+def test_what_stops_a_broker_is_refused(tmp_path: Path, name: str) -> None:
+    batches, why = STOPPING[name]
+    with pytest.raises(BrokerRefusesError, match=why):
+        recover(log_of(tmp_path, batches), now_ms=NOW_MS)
 
 
 def test_a_segment_that_lost_its_index_is_cut_behind_a_marker_that_cannot_be_read(tmp_path: Path) -> None:
@@ -109,7 +105,7 @@ def test_a_segment_that_lost_its_index_is_cut_behind_a_marker_that_cannot_be_rea
     assert (partition / f"{3:020d}.log").read_bytes() == batch(3, 7)
 
 
-def damaged_below_the_recovery_point(tmp_path: Path) -> Path:
+def test_a_replay_that_comes_to_no_batch_stops_a_broker_and_a_scan_of_all_mends_it(tmp_path: Path) -> None:
     partition = log_of(tmp_path, [batch(at, 5, sequence=at) for at in range(8)], [batch(8, 6)])
     recover(partition, now_ms=NOW_MS)
     for path in partition.glob("*.snapshot"):
@@ -117,17 +113,8 @@ def damaged_below_the_recovery_point(tmp_path: Path) -> Path:
     path = partition / f"{0:020d}.log"
     data = path.read_bytes()
     path.write_bytes(data[:200] + bytes(61) + data[200:])
-    return partition
-
-
-def test_a_replay_that_comes_to_no_batch_stops_a_broker(tmp_path: Path) -> None:
-    partition = damaged_below_the_recovery_point(tmp_path)
     with pytest.raises(BrokerRefusesError, match=r"no batch begins at position \d+.*--full"):
         recover(partition, now_ms=NOW_MS, recovery_point=8)
-
-
-def test_a_scan_of_all_mends_it(tmp_path: Path) -> None:
-    partition = damaged_below_the_recovery_point(tmp_path)
     assert recover(partition, now_ms=NOW_MS).next_offset == 2
     assert set(producers(partition, 2)) == {5}
 

@@ -57,37 +57,32 @@ def placed(*drafts: Draft, others: tuple[Draft, ...] = ()) -> None:
     Relocation([each.draft for each in drafts], [each.draft for each in others], lambda _: None).run()
 
 
-def test_of_two_runs_for_one_gap_the_longer_is_kept_whole(tmp_path: Path) -> None:
+Batches = list[tuple[int, bytes]]
+
+
+@pytest.mark.parametrize(
+    ("other", "kept", "expected", "place"),
+    [
+        pytest.param([(13, b"x"), (14, b"y")], [(12, b"a"), (13, b"b"), (14, b"c")], -1, (12, 14), id="longer run"),
+        pytest.param([(15, b"x")], [(10, b"abcdefghij")], -1, (10, 19), id="more offsets"),
+        pytest.param([(7000, b"x")], [(5000, b"a")], 10, (10, 10), id="expected by its neighbours"),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_of_two_for_one_gap_one_is_kept_whole(
+    other: Batches, kept: Batches, expected: int, place: tuple[int, int], is_first: bool, tmp_path: Path
+) -> None:
     segment = Draft(tmp_path / "0.log", 0)
-    short = segment.run((13, b"x"), (14, b"y"))
+    if is_first:
+        lost = segment.run(*other)
     segment.keep(0, 9)
+    if not is_first:
+        lost = segment.run(*other)
     segment.keep(20, 29)
-    long = segment.run((12, b"a"), (13, b"b"), (14, b"c"))
+    found = segment.run(*kept, expected=expected)
     placed(segment)
-    assert segment.put == [(12, 14, long.start)]
-    assert segment.cuts == [short.start]
-
-
-def test_of_two_batches_for_one_gap_that_of_more_offsets_is_kept(tmp_path: Path) -> None:
-    segment = Draft(tmp_path / "0.log", 0)
-    small = segment.run((15, b"x"))
-    segment.keep(0, 9)
-    segment.keep(20, 29)
-    large = segment.run((10, b"abcdefghij"))
-    placed(segment)
-    assert segment.put == [(10, 19, large.start)]
-    assert segment.cuts == [small.start]
-
-
-def test_a_batch_that_its_neighbours_expect_comes_before_one_that_only_fits(tmp_path: Path) -> None:
-    segment = Draft(tmp_path / "0.log", 0)
-    segment.keep(0, 9)
-    fitting = segment.run((7000, b"x"))
-    segment.keep(20, 29)
-    expected = segment.run((5000, b"a"), expected=10)
-    placed(segment)
-    assert segment.put == [(10, 10, expected.start)]
-    assert segment.cuts == [fitting.start]
+    assert segment.put == [(*place, found.start)]
+    assert segment.cuts == [lost.start]
 
 
 def test_without_another_candidate_a_batch_gets_the_gap_behind_its_neighbour(tmp_path: Path) -> None:

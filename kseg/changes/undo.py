@@ -382,7 +382,7 @@ def undo_partition(changes: list[Change], disk: Disk | None = None) -> None:
     name = os.path.basename(changes[0].directory)
     for journal in journaling.journals(root):
         if journal.group == changes[0].group and name not in journal.undone:
-            journal.append(disk, {"undone": name})
+            journal.note(disk, undone=[*journal.undone, name], partitions=sorted({*journal.partitions, name}))
     marker = journaling.read_root_file(root, CLEAN_SHUTDOWN)
     if any(change.changes_a_log for change in changes):
         journaling.remove_marker(root, disk)
@@ -406,7 +406,7 @@ def _used_since(journal: Journal) -> str:
     if journal.known[CLEAN_SHUTDOWN] is None:
         return ""
     moves = journaling.moved_now(journal.directory, journal.moves)
-    if journal.root and journaling.root_state(journal.directory, journal.known, moves) != journal.root:
+    if journaling.root_state(journal.directory, journal.known, moves) != journal.root:
         return "the log directory has changed since"
     for path in journaling.changed_partitions(journal.directory):
         for other in quarantine.changes(path):
@@ -423,7 +423,7 @@ def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> Non
     """
     disk, journal = disk or Disk(), found.journal
     with journaling.stopping_halfway(journal.directory, "repeat the command to go on"):
-        journal.append(disk, {"restored": list(found.restored), "state": UNDOING})
+        journal.note(disk, restored=list(found.restored), state=UNDOING)
         _continue_undo(journal, disk, found.kept_in, is_checked=True)
 
 
@@ -523,10 +523,7 @@ def complete_interrupted_in_log_directory(
             if journal.state == OPEN and not journaling.has_changed_anything(journal):
                 journaling.roll_back_journal(journal, disk)
             elif journal.state == OPEN and journal.path_name and journal.known.keys() == {CLEAN_SHUTDOWN}:
-                # Its partition is complete, and no file of the root changes.
-                missing = journaling.partitions_now(journal).keys() - set(journal.partitions)
-                journal.append(disk, *({"partition": name} for name in missing))
-                journaling.end_journal(journal, disk)
+                journaling.end_journal(journal, disk)  # its partition is complete, and no file of the root changes
             elif journal.state == UNDOING:
                 _continue_undo(journal, disk)
                 messages.append(f"{directory}: the undo of {journal.command!r} was interrupted, and is complete now")

@@ -4,6 +4,7 @@ import os
 import random
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from changes.power import TWICE, PowerCut, PowerDisk, ended_at, endings, needs_p
 from changes.trees import make
 from kseg.changes import undo
 from kseg.changes.disk import Disk
-from kseg.changes.journal import DONE, DirectoryMove, LogDirectoryChange, journals
+from kseg.changes.journal import DONE, DirectoryMove, Journal, LogDirectoryChange, journals
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError
@@ -174,11 +175,11 @@ def test_a_directory_is_never_put_over_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", ["../a-0", "a", ".kseg-x", "", "a/b-0", 5])
-def test_names_that_are_no_partitions_are_refused(bad: object) -> None:
-    with pytest.raises(ValueError, match="is no name of a partition directory"):
-        DirectoryMove.of([bad, "a-0", 1, 1])
-    with pytest.raises(ValueError, match="is no name of a partition directory"):
-        DirectoryMove.of(["a-0", bad, 1, 1])
+def test_names_that_are_no_partitions_are_refused(bad: Any, tmp_path: Path) -> None:
+    for names in ((bad, "a-0"), ("a-0", bad)):
+        Journal(str(tmp_path), 1, "restore", 1, True, {}, moves=[DirectoryMove(*names, 1, 1)]).note(QUICK)
+        with pytest.raises(KsegError, match=r"is no name of a partition directory|is no str"):
+            journals(str(tmp_path))
 
 
 def test_a_link_is_not_moved(tmp_path: Path) -> None:

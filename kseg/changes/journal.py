@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from kseg.changes import accepted_gaps, quarantine
 from kseg.changes.apply import MARGIN_BYTES, Keeping, apply_all, apply_freeing, free_bytes
 from kseg.changes.author import Author
-from kseg.changes.disk import Disk, is_temporary
+from kseg.changes.disk import Disk
 from kseg.changes.disk_space import space_of
 from kseg.changes.full_disk import (
     JOURNAL_BYTES,
@@ -45,7 +45,7 @@ from kseg.segment.files import CLEAN_SHUTDOWN, LOCK_NAME, OWN_PREFIX, directory_
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, offsets_of, read_offset_checkpoint
 from kseg.sidefiles.problems import problems_of
 from kseg.sidefiles.text_files import META_PROPERTIES
-from kseg.stores.no_follow import names_in, read_file, read_own
+from kseg.stores.no_follow import read_file, read_own
 from kseg.stores.place import Place
 
 OPEN, UNDOING = "open", "undoing"
@@ -161,13 +161,6 @@ def replace_file(path: str, content: bytes, disk: Disk, like: RootFile | None = 
         disk.copy_owner(temporary, model, descriptor=descriptor)
         if like is not None:
             disk.restore(descriptor, like.mode, like.mtime_ns)
-
-
-def remove_temporary_files(directory: str, disk: Disk) -> None:
-    """Removes the files that an interrupted `replace_file` left. Raises OSError."""
-    for name in names_in(directory):
-        if is_temporary(name):
-            disk.unlink(Place(directory) / name)
 
 
 def journals(directory: str) -> list[Journal]:
@@ -630,7 +623,6 @@ class LogDirectoryChange:
                 journal.note(disk, root=root_state(self.directory, journal.known))
             except BaseException as error:
                 with suppress(OSError):  # an empty journal is harmless: the next command removes it
-                    remove_temporary_files(self.directory, disk)
                     if Place(journal.path).lexists():
                         journal.remove(disk)
                 if is_system_error(error):

@@ -15,7 +15,6 @@ from kseg.changes import journal as journaling
 from kseg.changes.apply import Keeping, apply, check_intermediate, rolled_forward
 from kseg.changes.content import old_content
 from kseg.changes.disk import Disk, opened
-from kseg.changes.full_disk import remove_temporary_file
 from kseg.changes.journal import OPEN, UNDOING, DirectoryMove, Journal, RootFile
 from kseg.changes.lock import log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change, ChangedSinceError, ExpectedStates, write_change
@@ -463,7 +462,7 @@ def complete_interrupted(directory: str, disk: Disk | None = None, before_undo: 
     disk, messages = disk or Disk(), []
     directory = Place(directory).absolute
     with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
-        remove_temporary_file(directory, disk)
+        disk.remove_temporary_files(directory)
         if taken_back := unrecorded.take_back(directory, disk):
             messages.append(taken_back)
         folder = quarantine.folder_of(directory)
@@ -515,7 +514,7 @@ def complete_interrupted_in_log_directory(
                 with opened(journal.path) as descriptor:
                     disk.sync(descriptor)
             disk.sync_directory(directory)
-        journaling.remove_temporary_files(directory, disk)
+        disk.remove_temporary_files(directory)
         messages += complete_new_directories(directory, disk)
         for path in journaling.changed_partitions(directory):
             messages += complete_interrupted(path, disk, before_undo)

@@ -13,16 +13,7 @@ from changes.power import PowerDisk
 from kseg.changes import journal as journal_module
 from kseg.changes.author import Author
 from kseg.changes.disk import Disk
-from kseg.changes.journal import (
-    UNDOING,
-    DirectoryMove,
-    Journal,
-    RootFile,
-    journals,
-    read_root_file,
-    remove_temporary_files,
-    replace_file,
-)
+from kseg.changes.journal import UNDOING, DirectoryMove, Journal, RootFile, journals, read_root_file, replace_file
 from kseg.errors import KsegError
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
@@ -185,7 +176,7 @@ def test_a_file_of_the_root_is_replaced(mode: int, tmp_path: Path) -> None:
 def test_temporary_files_are_removed(tmp_path: Path) -> None:
     for name in (".kseg-new-a", ".kseg-change-1.jsonl", ".kseg-ne", "kseg-new-b"):
         (tmp_path / name).write_bytes(b"")
-    remove_temporary_files(str(tmp_path), Disk())
+    Disk().remove_temporary_files(str(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == [".kseg-change-1.jsonl", ".kseg-ne", "kseg-new-b"]
 
 

@@ -378,7 +378,7 @@ class Disk:
     @contextmanager
     def replacement(self, path: str, temporary_name: str = "") -> Iterator[str]:
         """Yields the path of a temporary file, which the block must create and sync; it then becomes the file ``path``,
-        or goes if the block raises.
+        or goes if that fails.
 
         The rename is synced, too. A temporary file that an interrupted call left is removed first.
         """
@@ -389,11 +389,11 @@ class Disk:
             self.unlink(temporary)
         try:
             yield temporary
+            self.rename(temporary, path)
         except BaseException:
             with suppress(OSError):
                 self.unlink(temporary)
             raise
-        self.rename(temporary, path)
         self.sync_directory(directory)
 
     def remove_temporary_files(self, directory: str) -> None:

@@ -11,7 +11,7 @@ there; a glob that matches no topic is a SelectionWarning.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypedDict, Unpack
@@ -156,14 +156,11 @@ class Plan:
     def lost(self) -> list[Lost]:
         """The ranges of bytes that are removed as damaged, deleted or superseded."""
         return [
-            Lost(
-                Place(plan.directory) / step.file, cut.position, cut.length, cut.reason, cut.first_offset,
-                cut.last_offset, cut.records,
-            )
+            Lost(Place(plan.directory) / step.file, *astuple(cut))
             for plan in self._recording.plans
             for step in plan.steps
             for cut in step.removed
-        ]  # fmt: skip
+        ]
 
     def to_json(self) -> str:
         """Returns the output of the command with ``--dry-run --format json``: JSON Lines."""

@@ -1,13 +1,13 @@
 """The gaps of a partition that the user has accepted, with a salvage or a conversion: `verify` calls them known.
 
 The manifests in the quarantine name the gaps of their changes. The file `.kseg-quarantine/accepted-gaps` names those of
-all other changes: they were purged, kept nothing, or belong to another directory of which this one is a copy. The file
-is a text like Kafka's checkpoints: version, number of entries, then the first and last offset of each gap. The owner of
-the log directory can write anything into it. Therefore it is read without following links, up to a limit, and accepts
-only gaps that it names exactly.
+all other changes: they were purged, kept nothing, or belong to another directory of which this one is a copy. It is
+JSON, with a line for the first and last offset of each gap. The owner of the log directory can write anything into it.
+Therefore it is read without following links, up to a limit, and accepts only gaps that it names exactly.
 """
 
 import errno
+import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from kseg.changes import quarantine
 from kseg.changes.disk import Disk
 from kseg.changes.quarantine import folder_of
+from kseg.changes.record_json import reader
 from kseg.errors import KsegError
 from kseg.limits import MAX_ACCEPTED_BYTES, MAX_OFFSET
-from kseg.sidefiles.text_files import integer
 from kseg.stores.no_follow import read_own
 from kseg.stores.place import Place
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kseg.changes.manifest import Change
 
 RECORD = "accepted-gaps"
-_VERSION = "0"
 
 Ranges = list[tuple[int, int]]
 """First and last offsets."""
@@ -111,8 +110,8 @@ def end(*changes: "Change", disk: Disk) -> None:
 
 def _write(directory: str, gaps: set[tuple[int, int]], disk: Disk) -> None:
     """Writes the record atomically, the first ones if there are too many; removes it if there are none."""
-    path, lines, size = Place(folder_of(directory)) / RECORD, [f"{a} {b}\n" for a, b in sorted(gaps)], 0
-    while lines and (size := sum(map(len, lines))) > MAX_ACCEPTED_BYTES - 32:
+    path, lines, size = Place(folder_of(directory)) / RECORD, [f"[{a},{b}]" for a, b in sorted(gaps)], 0
+    while lines and (size := sum(map(len, lines)) + 2 * len(lines)) > MAX_ACCEPTED_BYTES - 32:
         del lines[len(lines) * (MAX_ACCEPTED_BYTES - 32) // size :]
     if not lines:
         if path.lexists():
@@ -120,25 +119,20 @@ def _write(directory: str, gaps: set[tuple[int, int]], disk: Disk) -> None:
         quarantine.remove_if_empty(folder_of(directory), disk)
         return
     with disk.replacement(path) as temporary:
-        content = f"{_VERSION}\n{len(lines)}\n{''.join(lines)}".encode()
-        disk.write_file(temporary, content, directory, needs_owner=False)
+        content = ",\n".join(lines)
+        disk.write_file(temporary, f"[{content}]\n".encode(), directory, needs_owner=False)
 
 
 def _recorded(directory: str) -> Ranges:
     path = Place(folder_of(directory)) / RECORD
     if (content := read_own(path, MAX_ACCEPTED_BYTES, directory)) is None:
         return []
-    version, _, rest = content.decode("ascii", "replace").partition("\n")
-    count, _, rest = rest.partition("\n")
-    found = []
-    for line in rest.splitlines():
-        numbers = [integer(word, 64) for word in line.split(" ", 2)]
-        first, last = numbers if len(numbers) == 2 else (None, None)
-        if first is None or last is None or not 0 <= first <= last <= MAX_OFFSET:
-            raise KsegError(f"{path}: {line[:80]!r} is no range of offsets; move the file away to go on")
-        found.append((first, last))
-    if version != _VERSION or count != str(len(found)):
-        raise KsegError(f"{path}: is no record of accepted gaps, or only a part of one; move it away to go on")
+    try:
+        found: Ranges = reader(Ranges)(json.loads(content))
+        if not all(0 <= first <= last <= MAX_OFFSET for first, last in found):
+            raise ValueError(found[:8])
+    except (TypeError, ValueError, RecursionError) as error:
+        raise KsegError(f"{path}: is no record of accepted gaps ({error!r}); move it away to go on") from error
     return found
 
 

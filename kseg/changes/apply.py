@@ -223,23 +223,15 @@ def apply_freeing(
     that is interrupted before is taken back (`kseg.changes.unrecorded`). Raises KsegError if nothing was changed,
     otherwise StoppedHalfwayError.
     """
-    directory, time_ms = Place(plan.directory).absolute, time.time_ns() // 1_000_000
-    inside, place = quarantine.folder_of(directory), os.path.realpath(keeping.elsewhere or "")
-    number = max((number for number, _ in quarantine.folders(directory)), default=0) + 1
-    folder, name = (
-        Place(inside) / f"{number}{quarantine.PREPARING}",
-        manifest.kept_name(directory, number, time_ms),
-    )
-    kept = Place(place) / name
-    gaps = list(plan.gaps)
-    change = Change(number, folder, directory, DONE, command, time_ms, kept, steps.steps, gaps, group, 0, author)
-    done = 0
+    change, done = _new_change(plan, command, keeping, group, 0, author), 0
+    change.state, change.steps = DONE, steps.steps
+    directory, folder, kept = change.directory, change.folder, change.kept
+    inside, place = quarantine.folder_of(directory), Place(kept).parent
     try:
-        quarantine.check_folder(directory)
         check_free(keeping.place(), kept_bytes(plan, links=False))
-        if not Place(place).lexists():
+        if not place.lexists():
             disk.make_directory(place)
-            disk.sync_directory(Place(place).parent)
+            disk.sync_directory(place.parent)
         _make_folder(kept, Model(directory, directory_status(directory), {}), disk)
         unrecorded.announce(change, disk)
         for k, step in enumerate(change.steps):
@@ -264,8 +256,8 @@ def apply_freeing(
                 disk.make_directory(path)
                 copy_owner(path, directory, disk, as_directory=True)
         manifest.write_change(change, disk)
-        disk.rename(folder, Place(inside) / str(number))
-        change.move_to(Place(inside) / str(number))
+        disk.rename(folder, Place(inside) / str(change.number))
+        change.move_to(Place(inside) / str(change.number))
         disk.sync_directory(inside)
         unrecorded.forget(change, disk)
     except (OSError, KsegError) as error:
@@ -346,22 +338,16 @@ def _begun(
     plan: Plan, command: str, keeping: Keeping, disk: Disk, group: str, undoes: int, author: Author | None
 ) -> Outcome:
     """Returns a change in state ``prepared`` with its own folder, which it may remove; or why nothing was changed."""
-    directory, time_ms = Place(plan.directory).absolute, time.time_ns() // 1_000_000
-    inside = quarantine.folder_of(directory)
     try:
-        quarantine.check_folder(directory)
-        number = max((number for number, _ in quarantine.folders(directory)), default=0) + 1
-        folder = Place(inside) / f"{number}{quarantine.PREPARING}"
-        kept = folder / manifest.KEPT if keeping.keeps else ""
-        if kept and keeping.elsewhere:
-            kept = Place(os.path.realpath(keeping.elsewhere)) / manifest.kept_name(directory, number, time_ms)
+        change = _new_change(plan, command, keeping, group, undoes, author)
+        inside = Place(change.folder).parent
         _check_space(plan, keeping, author)
         with suppress(FileExistsError):
             disk.make_directory(inside)
         try:
-            disk.make_directory(folder)
+            disk.make_directory(change.folder)
         except FileExistsError as error:
-            raise KsegError(f"{folder}: another kseg is running here; nothing was changed") from error
+            raise KsegError(f"{change.folder}: another kseg is running here; nothing was changed") from error
         except OSError:
             quarantine.remove_if_empty(inside, disk)
             raise
@@ -369,21 +355,22 @@ def _begun(
         return error
     except OSError as error:
         return caused(KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}"), error)
+    return change
+
+
+def _new_change(plan: Plan, command: str, keeping: Keeping, group: str, undoes: int, author: Author | None) -> Change:
+    """Returns a change in state ``prepared``, whose folders do not exist yet. Raises KsegError."""
+    directory, time_ms = Place(plan.directory).absolute, time.time_ns() // 1_000_000
+    quarantine.check_folder(directory)
+    number = max((number for number, _ in quarantine.folders(directory)), default=0) + 1
+    folder = Place(quarantine.folder_of(directory)) / f"{number}{quarantine.PREPARING}"
+    kept = folder / manifest.KEPT if keeping.keeps else ""
+    if kept and keeping.elsewhere:
+        kept = Place(os.path.realpath(keeping.elsewhere)) / manifest.kept_name(directory, number, time_ms)
     return Change(
-        number,
-        folder,
-        directory,
-        manifest.PREPARED,
-        command,
-        time_ms,
-        kept,
-        list(plan.steps),
-        list(plan.gaps),
-        group,
-        undoes,
-        author,
-        purges=list(plan.purges),
-    )
+        number, folder, directory, manifest.PREPARED, command, time_ms, kept, list(plan.steps), list(plan.gaps), group,
+        undoes, author, purges=list(plan.purges),
+    )  # fmt: skip
 
 
 def _dropped(change: Change, cause: BaseException, disk: Disk) -> KsegError:

@@ -376,19 +376,30 @@ class Disk:
         self.remove_directory(path)
 
     @contextmanager
-    def replacement(self, path: str) -> Iterator[str]:
-        """Yields the path of a temporary file, which the block must create and sync; it then becomes the file ``path``.
+    def replacement(self, path: str, temporary_name: str = "") -> Iterator[str]:
+        """Yields the path of a temporary file, which the block must create and sync; it then becomes the file ``path``,
+        or goes if that fails.
 
         The rename is synced, too. A temporary file that an interrupted call left is removed first.
         """
         assert not self._is_in_phase  # the file is synced before it gets its name
         directory, name = os.path.split(path)
-        temporary = Place(directory) / (_TEMPORARY + name.lstrip("."))
+        temporary = Place(directory) / (temporary_name or _TEMPORARY + name.lstrip("."))
         if temporary.lexists():
             self.unlink(temporary)
-        yield temporary
-        self.rename(temporary, path)
+        try:
+            yield temporary
+            self.rename(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                self.unlink(temporary)
+            raise
         self.sync_directory(directory)
+
+    def remove_temporary_files(self, directory: str) -> None:
+        """Removes the files that a killed `replacement` has left in a directory."""
+        for name in filter(is_temporary, no_follow.names_in(directory)):
+            self.unlink(Place(directory) / name)
 
 
 class _NotClonedError(Exception):

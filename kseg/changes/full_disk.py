@@ -7,7 +7,6 @@ no step may write the content of a log.
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 
 from kseg.changes import accepted_gaps
@@ -99,16 +98,6 @@ TEMPORARY_FILE = ".kseg-new-file"
 """The name of a new file until it is whole, which no file that brokers know has."""
 
 
-def temporary_file_of(directory: str) -> str:
-    return Place(directory) / TEMPORARY_FILE
-
-
-def remove_temporary_file(directory: str, disk: Disk) -> None:
-    """Removes what an interrupted command left. Raises OSError."""
-    if Place(path := temporary_file_of(directory)).lexists():
-        disk.unlink(path)
-
-
 def _files_used(step: Step) -> Iterator[str]:
     return (os.path.basename(piece.file) for piece in step.pieces if isinstance(piece, Range))
 
@@ -184,12 +173,5 @@ def _write(step: Step, path: str, directory: str, disk: Disk) -> None:
         model = Model(path, status_of(path), attributes_of(path))
         if _is_removed_first(step):
             disk.unlink(path)
-    remove_temporary_file(directory, disk)
-    temporary = temporary_file_of(directory)
-    try:
+    with disk.replacement(path, TEMPORARY_FILE) as temporary:
         make_file(temporary, step.pieces, directory, disk, model, step.before is not None, step.mtime_ns)
-    except BaseException:
-        with suppress(OSError):
-            disk.unlink(temporary)
-        raise
-    disk.rename(temporary, path)

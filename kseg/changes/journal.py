@@ -1,9 +1,8 @@
 """One command's change of a log directory, and its journal: the file `.kseg-change-N.jsonl` in the root, ignored by
 brokers.
 
-Each line is one record: the root's files before the command; the start; each finished partition; renames of partition
-directories and the new contents of the root's files; the end. Lines are appended and synced; an incomplete last line is
-ignored.
+It is one line of JSON, which is replaced whole: the root's files before the command, then renames of partition
+directories and the new contents of the root's files, then the end. Which partitions are changed, their manifests say.
 
 The owner of the log directory can write such a file, too. Therefore a journal can only change the files in
 `ROOT_FILES`, which get the owner of the directory and the mode of a plain file, and rename partition directories.
@@ -15,16 +14,15 @@ import os
 import re
 import stat
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kseg.changes import accepted_gaps, quarantine
 from kseg.changes.apply import MARGIN_BYTES, Keeping, apply_all, apply_freeing, free_bytes
 from kseg.changes.author import Author
-from kseg.changes.disk import Disk, is_temporary, opened
+from kseg.changes.disk import Disk
 from kseg.changes.disk_space import space_of
 from kseg.changes.full_disk import (
     JOURNAL_BYTES,
@@ -36,8 +34,10 @@ from kseg.changes.full_disk import (
 )
 from kseg.changes.manifest import ABANDONED, DONE, Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan, is_plain_name
+from kseg.changes.record_json import reader, written
 from kseg.changes.unrecorded import LINK
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, is_system_error, text_of
+from kseg.formats.json_values import camel_case, fields_of
 from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES, MAX_ROOT_FILE_BYTES
 from kseg.quantities import named_path, shell_line
@@ -45,13 +45,17 @@ from kseg.segment.files import CLEAN_SHUTDOWN, LOCK_NAME, OWN_PREFIX, directory_
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, offsets_of, read_offset_checkpoint
 from kseg.sidefiles.problems import problems_of
 from kseg.sidefiles.text_files import META_PROPERTIES
-from kseg.stores.no_follow import names_in, read_file, read_own
+from kseg.stores.no_follow import read_file, read_own
 from kseg.stores.place import Place
 
 OPEN, UNDOING = "open", "undoing"
 """States of a journal beside DONE and ABANDONED."""
 _NAME = re.compile(r"\.kseg-change-([1-9][0-9]{0,8})\.jsonl")
-_VERSION = 1
+_VERSION = 2
+_STORED = (
+    "command", "time_ms", "keeps", "path_name", "author", "state", "root", "partitions", "moves", "restored", "undone",
+    "known", "planned", "replaced", "left",
+)  # fmt: skip
 ROOT_FILES = (*OFFSET_CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES)
 """Files of a log directory that commands change."""
 
@@ -63,18 +67,6 @@ class RootFile:
     content: bytes
     mtime_ns: int
     mode: int
-
-    def row(self) -> dict[str, Any]:
-        return {"content": b64encode(self.content).decode(), "mtimeNs": self.mtime_ns, "mode": self.mode}
-
-    @classmethod
-    def of(cls, row: Any) -> "RootFile | None":
-        if row is None:
-            return None
-        content = b64decode(row["content"])
-        if len(content) > MAX_ROOT_FILE_BYTES:
-            raise ValueError(len(content))
-        return cls(content, int(row["mtimeNs"]), int(row["mode"]) & 0o666)
 
 
 def read_root_file(directory: str, name: str) -> RootFile | None:
@@ -94,15 +86,6 @@ class DirectoryMove(NamedTuple):
     inode: int
     log_bytes: int
 
-    @classmethod
-    def of(cls, row: Any) -> "DirectoryMove":
-        """Parses a row of a journal. Raises ValueError for names that are no partition directories."""
-        name, target, inode, log_bytes = row
-        for each in (name, target):
-            if not is_plain_name(each) or parse_partition_name(each) is None:
-                raise ValueError(f"{each!r} is no name of a partition directory")
-        return cls(name, target, int(inode), int(log_bytes))
-
 
 @dataclass(slots=True)
 class Journal:
@@ -110,12 +93,11 @@ class Journal:
 
     ``keeps``: removed bytes are kept, and so is the journal. ``known``: the root's files before the command, None if
     absent; ``planned``: their new contents; ``replaced``: contents that were planned before these and written;
-    ``left``: the files at the end. ``partitions``: names of the finished partitions, in order; ``moves``: renames of
-    partition directories, after these were changed, in order. ``begun_ns``: modification time of the log directory
-    before the first partition changed, None until then; ``root``: its `root_state` at that moment, "" in journals of
-    older versions. ``restored``: files that an undo restores; ``undone``: partitions that were undone separately.
-    ``path_name``: name of the partition that was given as PATH, "" for the log directory. ``author``: None in journals
-    of older versions. ``size``: bytes of the complete lines.
+    ``left``: the files at the end. ``root``: the `root_state` of the log directory before the first change.
+    ``partitions``: names of the partitions that were changed, once the change is done; before, `partitions_now` tells
+    them. ``moves``: renames of partition directories, after these were changed, in order. ``restored``: files that an
+    undo restores; ``undone``: partitions that were undone separately. ``path_name``: name of the partition that was
+    given as PATH, "" for the log directory.
     """
 
     directory: str
@@ -125,7 +107,6 @@ class Journal:
     keeps: bool
     known: dict[str, RootFile | None]
     state: str = OPEN
-    begun_ns: int | None = None
     root: str = ""
     partitions: list[str] = field(default_factory=list)
     moves: list[DirectoryMove] = field(default_factory=list)
@@ -136,7 +117,6 @@ class Journal:
     undone: list[str] = field(default_factory=list)
     path_name: str = ""
     author: Author | None = None
-    size: int = 0
 
     @property
     def path(self) -> str:
@@ -147,60 +127,17 @@ class Journal:
         """The identifier of this change in the manifests of its partitions."""
         return f"{self.number}.{self.time_ms}"
 
-    def create(self, disk: Disk) -> None:
-        """Writes the file with its first line. Raises OSError."""
-        row = {
-            "version": _VERSION,
-            "command": self.command,
-            "timeMs": self.time_ms,
-            "keeps": self.keeps,
-            "path": self.path_name,
-            "author": self.author and self.author.row(),
-            "known": {name: found.row() if found else None for name, found in self.known.items()},
-        }
-        replace_file(self.path, line := _line(row), disk)
-        self.size = len(line)
+    def note(self, disk: Disk, **changes: Any) -> None:
+        """Writes the file with these fields changed. Raises OSError."""
+        row = {"version": _VERSION} | fields_of(replace(self, **changes), *_STORED)
+        replace_file(self.path, f"{written(row)}\n".encode(), disk)
+        for name, value in changes.items():
+            setattr(self, name, value)
 
-    def append(self, disk: Disk, *rows: dict[str, Any]) -> None:
-        """Appends lines and updates the fields from them. Raises OSError."""
-        lines = b"".join(map(_line, rows))
-        with opened(self.path, os.O_RDWR) as descriptor:
-            if disk.has_second_link(descriptor):
-                replace_file(self.path, os.pread(descriptor, self.size, 0) + lines, disk)
-            else:
-                if os.fstat(descriptor).st_size > self.size:
-                    disk.truncate(descriptor, self.size)  # half a line
-                os.lseek(descriptor, 0, os.SEEK_END)
-                disk.write(descriptor, lines)
-                disk.sync(descriptor)
-        self.size += len(lines)
-        for row in rows:
-            self.update(row)
-
-    def update(self, row: dict[str, Any]) -> None:
-        """Updates the fields from a line. Raises ValueError for an invalid line."""
-        if "begunNs" in row:
-            self.begun_ns, self.root = int(row["begunNs"]), str(row.get("root", ""))
-        if "partition" in row and row["partition"] not in self.partitions:
-            self.partitions.append(_plain(row["partition"]))
-        if "undone" in row:
-            self.undone.append(_plain(row["undone"]))
-        if "moves" in row:
-            self.moves = [DirectoryMove.of(found) for found in row["moves"]]
-        if "planned" in row:
-            for name, content in self.planned.items():
-                self.replaced.setdefault(name, []).append(content)
-            self.planned = {_root_file(name): b64decode(content) for name, content in row["planned"].items()}
-        if "left" in row:
-            self.left = {_root_file(name): RootFile.of(found) for name, found in row["left"].items()}
-        if "restored" in row:
-            self.restored = [_root_file(name) for name in row["restored"]]
-            if not self.known.keys() >= set(self.restored):
-                raise ValueError(row["restored"])
-        if "state" in row:
-            if row["state"] not in (DONE, ABANDONED, UNDOING):
-                raise ValueError(row["state"])
-            self.state = row["state"]
+    def plan(self, disk: Disk, contents: dict[str, bytes]) -> None:
+        """Notes new contents of the root's files, in place of those that were planned before. Raises OSError."""
+        replaced = {name: [*self.replaced.get(name, ()), content] for name, content in self.planned.items()}
+        self.note(disk, planned=contents, replaced=self.replaced | replaced)
 
     def contents(self, name: str) -> list[bytes]:
         """Returns the contents that this change gives to a file of the root, and gave before."""
@@ -226,13 +163,6 @@ def replace_file(path: str, content: bytes, disk: Disk, like: RootFile | None = 
             disk.restore(descriptor, like.mode, like.mtime_ns)
 
 
-def remove_temporary_files(directory: str, disk: Disk) -> None:
-    """Removes the files that an interrupted `replace_file` left. Raises OSError."""
-    for name in names_in(directory):
-        if is_temporary(name):
-            disk.unlink(Place(directory) / name)
-
-
 def journals(directory: str) -> list[Journal]:
     """Returns the journals of a log directory, oldest first. Raises KsegError if one cannot be read."""
     with errors_at(directory, KsegError):
@@ -245,19 +175,13 @@ def _read(directory: str, number: int) -> Journal:
     path = Place(directory) / f".kseg-change-{number}.jsonl"
     if (data := read_own(path, MAX_MANIFEST_BYTES, directory)) is None:  # another process has ended that change
         raise KsegError(f"{path}: {os.strerror(errno.ENOENT)}")
-    whole = data[: data.rfind(b"\n") + 1]
     try:
-        first, *rows = [json.loads(line) for line in whole.splitlines()]
-        if first["version"] != _VERSION:
-            raise ValueError(first["version"])
-        known = {_root_file(name): RootFile.of(found) for name, found in first["known"].items()}
-        journal = Journal(
-            directory, number, str(first["command"]), int(first["timeMs"]), bool(first["keeps"]), known,
-            path_name=_plain(first["path"]) if first.get("path") else "", author=Author.of(first.get("author")),
-            size=len(whole),
-        )  # fmt: skip
-        for row in rows:
-            journal.update(row)
+        row = json.loads(data)
+        if row["version"] != _VERSION:
+            raise ValueError(row["version"])
+        stored = {name: row[name] for name in map(camel_case, _STORED)}
+        journal: Journal = reader(Journal)({**stored, "directory": directory, "number": number})
+        _check(journal)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise KsegError(
             f"{path}: is no journal that this release of kseg understands ({error!r}); nothing was changed: move it "
@@ -266,20 +190,22 @@ def _read(directory: str, number: int) -> Journal:
     return journal
 
 
-def _line(row: dict[str, Any]) -> bytes:
-    return json.dumps(row, separators=(",", ":")).encode() + b"\n"
-
-
-def _root_file(name: object) -> str:
-    if name not in ROOT_FILES:
-        raise ValueError(f"{name!r} is no file of a log directory that commands change")
-    return str(name)
-
-
-def _plain(name: object) -> str:
-    if not is_plain_name(name):
-        raise ValueError(name)
-    return str(name)
+def _check(journal: Journal) -> None:
+    """Raises ValueError for files that no command changes, files too large, and names that are none of a partition."""
+    if journal.state not in (OPEN, UNDOING, DONE, ABANDONED):
+        raise ValueError(journal.state)
+    for name in (*journal.known, *journal.planned, *journal.replaced, *journal.left, *journal.restored):
+        if name not in ROOT_FILES:
+            raise ValueError(f"{name!r} is no file of a log directory that commands change")
+    if not journal.known.keys() >= {*journal.restored}:
+        raise ValueError(journal.restored)
+    for found in (*journal.known.values(), *journal.left.values()):
+        if found is not None and len(found.content) > MAX_ROOT_FILE_BYTES:
+            raise ValueError(len(found.content))
+    moved = [name for move in journal.moves for name in (move.name, move.target)]
+    for name in (*journal.partitions, *journal.undone, *moved, *[journal.path_name] * bool(journal.path_name)):
+        if not is_plain_name(name) or (name in moved and parse_partition_name(name) is None):
+            raise ValueError(f"{name!r} is no name of a partition directory")
 
 
 def remove_marker(directory: str, disk: Disk) -> None:
@@ -482,6 +408,7 @@ class LogDirectoryChange:
         self._written: dict[str, bytes] = {}
         """The contents of root files that were written by this run."""
         self._journal = self._resumed()
+        self._is_resumed = self._journal is not None
         self.known = dict(self._journal.known) if self._journal else {}
         self._restorable = {*names, CLEAN_SHUTDOWN}
         for name in sorted(self._restorable):
@@ -502,8 +429,7 @@ class LogDirectoryChange:
         """Names of the partitions that this command, or its interrupted run, has changed."""
         if self._journal is None:
             return sorted(self._unrecorded)
-        found = map(os.path.basename, partitions_of(self.directory, self._journal.group))
-        return sorted({*self._journal.partitions, *self._unrecorded, *found})
+        return sorted({*self._unrecorded, *_changed_names(self._journal)})
 
     def apply(self, plan: Plan) -> Change | None:
         """Applies the plan for a partition. Returns None if there is nothing to do.
@@ -544,12 +470,7 @@ class LogDirectoryChange:
             try:
                 journal = self._begin()
                 found = apply_all(changing, self.command, self._keeping, self._disk, journal.group, author=self._author)
-                done = [change for change in found if isinstance(change, Change)]
-                self._changes += done
-                names = [os.path.basename(change.directory) for change in done]
-                if rows := [{"partition": name} for name in names if name not in journal.partitions]:
-                    with self._halfway():
-                        journal.append(self._disk, *rows)
+                self._changes += [change for change in found if isinstance(change, Change)]
             except KsegError as error:
                 failed = error
                 found = found or [failed] * len(changing)
@@ -602,12 +523,10 @@ class LogDirectoryChange:
             change = apply_freeing(plan, steps, self.command, self._keeping, self._disk, self._next.group, self._author)
         except KsegError as error:
             return error
-        self._unrecorded.append(name := os.path.basename(plan.directory))
+        self._unrecorded.append(os.path.basename(plan.directory))
         self._changes.append(change)
         with self._halfway():
-            journal = self._begin()
-            if name not in journal.partitions:
-                journal.append(self._disk, {"partition": name})
+            self._begin()
         return change
 
     def _remove_marker(self) -> None:
@@ -643,7 +562,8 @@ class LogDirectoryChange:
     @property
     def has_changed(self) -> bool:
         """Whether this command, or its interrupted run, has changed any file except the marker."""
-        return bool(self._unrecorded) or (self._journal is not None and has_changed_anything(self._journal))
+        has_changed = bool(self._unrecorded or self._changes)
+        return has_changed or (self._journal is not None and has_changed_anything(self._journal))
 
     def roll_back(self) -> None:
         """Cancels a change that has changed nothing yet, and restores the marker. Raises StoppedHalfwayError."""
@@ -672,16 +592,14 @@ class LogDirectoryChange:
             with self._halfway():
                 if renames:
                     moves = [*journal.moves, *(_planned_move(self.directory, *names) for names in renames)]
-                    journal.append(self._disk, {"moves": moves})
+                    journal.note(self._disk, moves=moves)
                     carry_out(self.directory, moves, self._disk)
                 if contents != journal.planned:
-                    planned = {name: b64encode(content).decode() for name, content in contents.items()}
-                    journal.append(self._disk, {"planned": planned})
+                    journal.plan(self._disk, contents)
                 self._write_root_files(contents)
                 if not is_last:
                     return
-                names = {os.path.basename(change.directory) for change in self._changes}
-                are_all = names == {*journal.partitions} and not journal.moves
+                are_all = not (self._is_resumed or journal.moves)
                 end_journal(journal, self._disk, changes=self._changes if are_all else None)
 
     def _write_root_files(self, contents: dict[str, bytes]) -> None:
@@ -699,28 +617,24 @@ class LogDirectoryChange:
         if journal is None:
             if self._stale is not None:
                 with self._halfway():
-                    self._stale.append(disk, {"state": ABANDONED})
+                    self._stale.note(disk, state=ABANDONED)
             journal = self._next or self._new_journal()
             try:
-                journal.create(disk)
+                journal.note(disk, root=root_state(self.directory, journal.known))
             except BaseException as error:
                 with suppress(OSError):  # an empty journal is harmless: the next command removes it
-                    remove_temporary_files(self.directory, disk)
                     if Place(journal.path).lexists():
                         journal.remove(disk)
                 if is_system_error(error):
                     raise KsegError(f"{self.directory}: nothing was changed: {text_of(error)}") from error
                 raise
             self._journal = journal
-        if journal.begun_ns is None:
-            try:
-                if not self._keeps_marker:
+            if not self._keeps_marker:
+                try:
                     remove_marker(self.directory, disk)
-                state = root_state(self.directory, journal.known)
-                journal.append(disk, {"begunNs": os.stat(self.directory).st_mtime_ns, "root": state})
-            except OSError as error:
-                self.roll_back()
-                raise KsegError(f"{self.directory}: nothing was changed: {text_of(error)}") from error
+                except OSError as error:
+                    self.roll_back()
+                    raise KsegError(f"{self.directory}: nothing was changed: {text_of(error)}") from error
         elif not self._keeps_marker and (self.directory / CLEAN_SHUTDOWN).lexists():
             with self._halfway():  # the change began with meta.properties alone
                 remove_marker(self.directory, disk)
@@ -752,7 +666,7 @@ class LogDirectoryChange:
                 f"{self.directory}: {journal.command!r} was interrupted, and {changed} has changed since: begun anew"
             )
             return None
-        done = f"{len(journal.partitions)} partitions done"
+        done = f"{len(_changed_names(journal))} partitions done"
         self.messages.append(f"{self.directory}: {journal.command!r} was interrupted with {done}: going on")
         return journal
 
@@ -764,19 +678,23 @@ def leaves_marker(plan: Plan) -> bool:
 
 def _changed_since(journal: Journal, keeps_marker: bool = False) -> str:
     """Returns the name of a file that another program changed after the journal was written; "" if none did."""
-    keeps_marker |= journal.planned.keys() == {META_PROPERTIES} and not (journal.partitions or journal.moves)
     for name, known in journal.known.items():
         now = read_root_file(journal.directory, name)
         if name == CLEAN_SHUTDOWN:
-            if now is not None and (now != known or (journal.begun_ns is not None and not keeps_marker)):
+            if now is not None and (now != known or not (keeps_marker or _may_have_marker(journal))):
                 return name
         else:
             if (now and now.content) not in (known and known.content, *journal.contents(name)):
                 return name
-    if journal.begun_ns is not None and not journal.planned and not journal.moves:
-        if os.stat(journal.directory).st_mtime_ns != journal.begun_ns:
+    if not journal.planned and not journal.moves:
+        if root_state(journal.directory, journal.known) != journal.root:
             return "the directory"
     return ""
+
+
+def _may_have_marker(journal: Journal) -> bool:
+    """Whether the marker may be there still: nothing else has changed, or meta.properties alone."""
+    return not journal.moves and journal.planned.keys() <= {META_PROPERTIES} and not _changed_names(journal)
 
 
 def root_contents(root: Plan) -> dict[str, bytes]:
@@ -794,9 +712,14 @@ def root_contents(root: Plan) -> dict[str, bytes]:
 def partitions_now(journal: Journal) -> dict[str, str]:
     """Returns the present name of each partition directory that was changed, by its name when it was changed."""
     moved = {move.name: move.target for move in moved_now(journal.directory, journal.moves)}
-    found = [os.path.basename(path) for path in partitions_of(journal.directory, journal.group)]
     before = {target: name for name, target in moved.items()}
-    return {name: moved.get(name, name) for name in {*journal.partitions, *(before.get(now, now) for now in found)}}
+    names = {*journal.partitions, *(before.get(now, now) for now in _changed_names(journal))}
+    return {name: moved.get(name, name) for name in names}
+
+
+def _changed_names(journal: Journal) -> list[str]:
+    """Returns the present names of the partitions that have a change of a journal."""
+    return [os.path.basename(path) for path in partitions_of(journal.directory, journal.group)]
 
 
 def partitions_of(directory: str, group: str) -> list[str]:
@@ -839,15 +762,15 @@ def forget(journal: Journal, disk: Disk, kept_in: str = "", changes: list[Change
 def end_journal(journal: Journal, disk: Disk, changes: list[Change] | None = None) -> None:
     """Marks a journal as done; one that keeps nothing is removed. ``changes``: as in `forget`. Raises OSError."""
     left = {name: read_root_file(journal.directory, name) for name in {*journal.known, *journal.planned}}
-    journal.append(disk, {"left": {k: found.row() if found else None for k, found in left.items()}, "state": DONE})
+    known = partitions_now(journal) if changes is None else {os.path.basename(each.directory) for each in changes}
+    journal.note(disk, left=left, partitions=sorted(known), state=DONE)
     if not journal.keeps:
         forget(journal, disk, changes=changes)
 
 
 def has_changed_anything(journal: Journal) -> bool:
     """Whether any partition or root file was changed, or is about to be."""
-    has_partitions = journal.partitions or partitions_of(journal.directory, journal.group)
-    return bool(has_partitions or journal.moves or journal.planned)
+    return bool(journal.moves or journal.planned or _changed_names(journal))
 
 
 def roll_back_journal(journal: Journal, disk: Disk) -> None:

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from kseg.changes import plan
 from kseg.changes.author import Author
 from kseg.changes.disk import Disk, opened, stored_end
-from kseg.changes.plan import FileState, Removed, Step, file_state, is_plain_name
+from kseg.changes.plan import FileState, Step, file_state, is_plain_name
+from kseg.changes.record_json import reader, written
 from kseg.errors import KsegError
-from kseg.formats.json_values import fields_of
+from kseg.formats.json_values import camel_case, fields_of
 from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.files import LOCK_NAME, LOG_DIRECTORY_FILES, MAX_NAME_BYTES, OWN_PREFIX
@@ -32,6 +33,10 @@ STATES = (PREPARED, COMMITTED, DONE, ABANDONED)
 KEPT = "old"
 _NEVER_CHANGED = LOG_DIRECTORY_FILES | {LOCK_NAME}
 _VERSION = 2
+_STORED = ("state", "command", "time_ms", "group", "undoes", "gaps", "after")
+_STORED_SINCE = ("author", "purges", "hashes")
+"""What manifests of the first releases lack."""
+_STORED_STEP = ("action", "file", "reason", "size", "before", "target", "origin", "made_by", "keeps", "mtime_ns")
 
 
 class Stored(NamedTuple):
@@ -87,7 +92,7 @@ class Change:
     by_delta: dict[int, Stored] = field(default_factory=dict)
     stored: dict[int, Stored] = field(default_factory=dict)
     is_kept_path_given: bool = False
-    hashes: dict[str, "FileHashes"] = field(default_factory=dict)
+    hashes: dict[str, FileHashes] = field(default_factory=dict)
     purges: list[int] = field(default_factory=list)
 
     def old(self, k: int) -> str:
@@ -181,35 +186,23 @@ def _text(change: Change) -> str:
     """Returns JSON with one line for each item and each step. Indentation by `json` would take almost four times as
     long.
     """
-    row = {
-        "version": _VERSION,
-        "state": change.state,
-        "command": change.command,
-        "timeMs": change.time_ms,
-        "kept": os.path.relpath(change.kept, change.folder) if change.is_kept_inside else change.kept,
-        "group": change.group,
-        "undoes": change.undoes,
-        "author": change.author and change.author.row(),
-        "gaps": change.gaps,
-        "purges": change.purges,
-        "after": change.after,
-        "sha256": change.hashes,
-    }
-    steps = ",\n".join(json.dumps(_step_row(change, k, step)) for k, step in enumerate(change.steps))
-    items = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in row.items()]
+    kept = os.path.relpath(change.kept, change.folder) if change.is_kept_inside else change.kept
+    row = {"version": _VERSION, "kept": kept} | fields_of(change, *_STORED, *_STORED_SINCE)
+    steps = ",\n".join(written(_step_row(change, k, step)) for k, step in enumerate(change.steps))
+    items = [f"{written(name)}: {written(value)}" for name, value in row.items()]
     return "{\n" + ",\n".join([*items, f'"steps": [\n{steps}\n]']) + "\n}\n"
 
 
 def _step_row(change: Change, k: int, step: Step) -> dict[str, Any]:
-    digests, remade = (*change.digests.get(k, []), *[None] * len(step.removed)), change.by_delta.get(k)
-    return {
-        **fields_of(step, "action", "file", "reason", "size", "before"),
-        "made": change.made.get(k),
-        **fields_of(step, "target", "origin", "made_by", "keeps", "mtime_ns"),
-        "remade": [remade.size, remade.sha256] if remade else None,
-        "stored": change.stored.get(k),
-        "removed": [removed.row() | {"sha256": sha256} for removed, sha256 in zip(step.removed, digests, strict=False)],
-    }
+    digests = (*change.digests.get(k, []), *[None] * len(step.removed))
+    removed = [each.row() | {"sha256": sha256} for each, sha256 in zip(step.removed, digests, strict=False)]
+    results = {name: found.get(k) for name, (_, found) in _results(change).items()}
+    return fields_of(step, *_STORED_STEP) | results | {"removed": removed}
+
+
+def _results(change: Change) -> dict[str, tuple[Any, dict[int, Any]]]:
+    """Returns what is known of each step by now: its type and values, by name."""
+    return {"made": (FileState, change.made), "remade": (Stored, change.by_delta), "stored": (Stored, change.stored)}
 
 
 def read_manifest(directory: str, number: int, folder: str) -> Change | None:
@@ -236,65 +229,43 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
         is_absolute = os.path.isabs(kept) and kept == os.path.normpath(kept)
         if not (is_absolute and re.fullmatch(name, os.path.basename(kept))):
             raise ValueError(kept)
-    change = Change(
-        number, folder, directory, row["state"], str(row["command"]), time_ms, kept, [],
-        [(int(first), int(last)) for first, last in row["gaps"]], str(row["group"]), int(row["undoes"]),
-        Author.of(row.get("author")), purges=list(map(int, row.get("purges", ()))),
-    )  # fmt: skip
-    for name, found in row["after"].items():
-        change.after[_name(name)] = _file_state(found)
-    for name, found in row.get("sha256", {}).items():
-        change.hashes[_name(name)] = FileHashes(*found)
+    stored = {name: row[name] for name in map(camel_case, _STORED)}
+    stored |= {name: row[name] for name in _STORED_SINCE if name in row}
+    place: dict[str, Any] = {"number": number, "folder": folder, "directory": directory, "kept": kept, "steps": []}
+    change: Change = reader(Change)(stored | place)
+    for name in (*change.after, *change.hashes):
+        _check_name(name)
     for k, item in enumerate(row["steps"]):
-        change.steps.append(_step(item, k))
+        fields = {name: item[name] for name in map(camel_case, _STORED_STEP)}
+        change.steps.append(reader(Step)(fields | {"removed": item["removed"]}))
         change.digests[k] = [removed["sha256"] for removed in item["removed"]]
-        if (made := _file_state(item["made"])) is not None:
-            change.made[k] = made
-        if item["remade"] is not None:
-            size, digest = item["remade"]
-            is_made = item["made"] is not None or change.state == PREPARED
-            if item["action"] != plan.REPLACE or item["before"] is None or item["madeBy"] is not None or not is_made:
-                raise ValueError(item["remade"])
-            change.by_delta[k] = Stored(int(size), int(size), str(digest))
-        if (found := item["stored"]) is not None:
-            change.stored[k] = Stored(int(found[0]), int(found[1]), str(found[2]))
-    for k, step in enumerate(change.steps) if change.state != PREPARED else ():
-        if (step.makes and k not in change.made) or (step.made_by is not None and step.made_by not in change.made):
-            raise ValueError(k)
+        for name, (kind, found) in _results(change).items():
+            if item[name] is not None:
+                found[k] = reader(kind)(item[name])
+        _check(change, k)
     return change
 
 
-def _step(item: dict[str, Any], k: int) -> Step:
-    if item["action"] not in plan.ACTIONS:
-        raise ValueError(item["action"])
-    made_by = item["madeBy"]
-    if made_by is not None and not 0 <= int(made_by) < k:
-        raise ValueError(made_by)
-    removed = tuple(
-        Removed(r["position"], r["length"], r["reason"], r["firstOffset"], r["lastOffset"], r["records"])
-        for r in item["removed"]
-    )
-    return Step(
-        item["action"], _name(item["file"]), str(item["reason"]), _file_state(item["before"]), int(item["size"]),
-        _name(item["target"]) if item["target"] else "", removed=removed, made_by=made_by,
-        origin=_name(item["origin"]) if item["origin"] else "",
-        keeps=bool(item["keeps"]), mtime_ns=None if item["mtimeNs"] is None else int(item["mtimeNs"]),
-    )  # fmt: skip
+def _check(change: Change, k: int) -> None:
+    """Raises ValueError if step k is none that a plan can have, or lacks a result."""
+    step = change.steps[k]
+    for name in (step.file, *filter(None, (step.target, step.origin))):
+        _check_name(name)
+    if step.action not in plan.ACTIONS or (step.made_by is not None and not 0 <= step.made_by < k):
+        raise ValueError(step.action, step.made_by)
+    if k in change.by_delta and (step.action != plan.REPLACE or step.before is None or step.made_by is not None):
+        raise ValueError(change.by_delta[k])
+    needed = {step.made_by, k if step.makes else None} - {None}
+    if change.state != PREPARED and not change.made.keys() >= needed:
+        raise ValueError(needed)
 
 
-def _name(name: object) -> str:
-    """Returns the name of a file of a partition.
-
-    Raises ValueError for names that no change of a partition uses: files of the log directory, its lock, kseg's own
+def _check_name(name: str) -> None:
+    """Raises ValueError for a name that no change of a partition uses: files of the log directory, its lock, kseg's own
     files.
     """
-    if not is_plain_name(name) or name in _NEVER_CHANGED or str(name).startswith(OWN_PREFIX):
+    if not is_plain_name(name) or name in _NEVER_CHANGED or name.startswith(OWN_PREFIX):
         raise ValueError(name)
-    return str(name)
-
-
-def _file_state(numbers: Any) -> FileState | None:
-    return FileState(*map(int, numbers)) if numbers else None
 
 
 class _File(NamedTuple):

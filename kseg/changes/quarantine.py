@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.changes.disk import MANY_FILES, Disk, is_temporary
+from kseg.changes.disk import MANY_FILES, Disk
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at, text_of
 from kseg.segment.files import SegmentFile, bounded, segment_file
 from kseg.stores.no_follow import directories_held, is_directory, names_in, resolved, status_of
@@ -186,8 +186,7 @@ def remove_leftovers(directory: str, disk: Disk) -> int:
         disk.remove_tree(path)
     folder = folder_of(directory)
     if is_directory(folder):
-        for name in filter(is_temporary, names_in(folder)):
-            disk.unlink(Place(folder) / name)
+        disk.remove_temporary_files(folder)
         remove_if_empty(folder, disk)
     return len(found)
 

@@ -15,7 +15,6 @@ from kseg.changes import journal as journaling
 from kseg.changes.apply import Keeping, apply, check_intermediate, rolled_forward
 from kseg.changes.content import old_content
 from kseg.changes.disk import Disk, opened
-from kseg.changes.full_disk import remove_temporary_file
 from kseg.changes.journal import OPEN, UNDOING, DirectoryMove, Journal, RootFile
 from kseg.changes.lock import log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change, ChangedSinceError, ExpectedStates, write_change
@@ -382,7 +381,7 @@ def undo_partition(changes: list[Change], disk: Disk | None = None) -> None:
     name = os.path.basename(changes[0].directory)
     for journal in journaling.journals(root):
         if journal.group == changes[0].group and name not in journal.undone:
-            journal.append(disk, {"undone": name})
+            journal.note(disk, undone=[*journal.undone, name], partitions=sorted({*journal.partitions, name}))
     marker = journaling.read_root_file(root, CLEAN_SHUTDOWN)
     if any(change.changes_a_log for change in changes):
         journaling.remove_marker(root, disk)
@@ -406,7 +405,7 @@ def _used_since(journal: Journal) -> str:
     if journal.known[CLEAN_SHUTDOWN] is None:
         return ""
     moves = journaling.moved_now(journal.directory, journal.moves)
-    if journal.root and journaling.root_state(journal.directory, journal.known, moves) != journal.root:
+    if journaling.root_state(journal.directory, journal.known, moves) != journal.root:
         return "the log directory has changed since"
     for path in journaling.changed_partitions(journal.directory):
         for other in quarantine.changes(path):
@@ -423,7 +422,7 @@ def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> Non
     """
     disk, journal = disk or Disk(), found.journal
     with journaling.stopping_halfway(journal.directory, "repeat the command to go on"):
-        journal.append(disk, {"restored": list(found.restored), "state": UNDOING})
+        journal.note(disk, restored=list(found.restored), state=UNDOING)
         _continue_undo(journal, disk, found.kept_in, is_checked=True)
 
 
@@ -463,7 +462,7 @@ def complete_interrupted(directory: str, disk: Disk | None = None, before_undo: 
     disk, messages = disk or Disk(), []
     directory = Place(directory).absolute
     with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
-        remove_temporary_file(directory, disk)
+        disk.remove_temporary_files(directory)
         if taken_back := unrecorded.take_back(directory, disk):
             messages.append(taken_back)
         folder = quarantine.folder_of(directory)
@@ -515,7 +514,7 @@ def complete_interrupted_in_log_directory(
                 with opened(journal.path) as descriptor:
                     disk.sync(descriptor)
             disk.sync_directory(directory)
-        journaling.remove_temporary_files(directory, disk)
+        disk.remove_temporary_files(directory)
         messages += complete_new_directories(directory, disk)
         for path in journaling.changed_partitions(directory):
             messages += complete_interrupted(path, disk, before_undo)
@@ -523,10 +522,7 @@ def complete_interrupted_in_log_directory(
             if journal.state == OPEN and not journaling.has_changed_anything(journal):
                 journaling.roll_back_journal(journal, disk)
             elif journal.state == OPEN and journal.path_name and journal.known.keys() == {CLEAN_SHUTDOWN}:
-                # Its partition is complete, and no file of the root changes.
-                missing = journaling.partitions_now(journal).keys() - set(journal.partitions)
-                journal.append(disk, *({"partition": name} for name in missing))
-                journaling.end_journal(journal, disk)
+                journaling.end_journal(journal, disk)  # its partition is complete, and no file of the root changes
             elif journal.state == UNDOING:
                 _continue_undo(journal, disk)
                 messages.append(f"{directory}: the undo of {journal.command!r} was interrupted, and is complete now")

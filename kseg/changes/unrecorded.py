@@ -13,7 +13,7 @@ from dataclasses import replace
 from kseg.changes import quarantine
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, opened
-from kseg.changes.full_disk import temporary_file_of
+from kseg.changes.full_disk import TEMPORARY_FILE
 from kseg.changes.manifest import (
     MANIFEST,
     PREPARED,
@@ -138,9 +138,8 @@ def _restore(change: Change, disk: Disk) -> None:
         elif step.action == RENAME and now is None and Place(change.path(step.target)).lexists():
             disk.rename(change.path(step.target), path)
         elif now is None or not step.file.endswith(LOGS) or _is_kept_content(change, k):
-            temporary = temporary_file_of(change.directory)
-            disk.copy_file(change.old(k), temporary, change.directory)
-            disk.rename(temporary, path)
+            with disk.replacement(path, TEMPORARY_FILE) as temporary:
+                disk.copy_file(change.old(k), temporary, change.directory)
         else:
             raise _changed(change, step.file)
 

@@ -107,8 +107,11 @@ def test_accepted_offsets_of_a_range_are_counted_once() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"0\n", b"0\n2\n1 2\n", b"1\n1\n1 2\n", b"0\n1\n2 1\n", b"0\n1\n-1 3\n", b"0\n1\n\xff\n", b"\0" * 99],
-)
+    [
+        b"", b"0\n", b"[[1, 2],", b"[[2, 1]]", b"[[-1, 3]]", b"[[1, 2, 3]]", b"[1, 2]", b'[["1", 2]]', b"[[0, 1e99]]",
+        b"[[0, %d]]" % (1 << 63), b"[[1, null]]", b"{}", b"null", b"[\xff]", b"\0" * 99, b"[" * 99_999,
+    ],
+)  # fmt: skip
 def test_a_record_that_is_none_is_an_error(content: bytes, partition: Path) -> None:
     quarantine(partition).mkdir()
     (quarantine(partition) / "accepted-gaps").write_bytes(content)
@@ -118,7 +121,7 @@ def test_a_record_that_is_none_is_an_error(content: bytes, partition: Path) -> N
 
 def test_a_link_is_not_followed_and_a_large_file_not_read(partition: Path, tmp_path: Path) -> None:
     outside, inside = tmp_path / "outside", quarantine(partition) / "accepted-gaps"
-    outside.write_bytes(b"0\n1\n3 5\n")
+    outside.write_bytes(b"[[3, 5]]")
     quarantine(partition).mkdir()
     inside.symlink_to(outside)
     with pytest.raises(KsegError, match="link"):
@@ -128,10 +131,10 @@ def test_a_link_is_not_followed_and_a_large_file_not_read(partition: Path, tmp_p
         file.truncate(1 << 40)
     with pytest.raises(KsegError):
         accepted_gaps(str(partition))
-    assert outside.read_bytes() == b"0\n1\n3 5\n"
+    assert outside.read_bytes() == b"[[3, 5]]"
 
 
 def test_no_more_gaps_than_can_be_read_again(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kseg.changes.accepted_gaps.MAX_ACCEPTED_BYTES", 1000)
+    monkeypatch.setattr("kseg.changes.accepted_gaps.MAX_ACCEPTED_BYTES", 1500)
     record(str(partition), [(k, k) for k in range(0, 2000, 2)], CountingDisk())
     assert 100 < len(accepted_gaps(str(partition)).ranges) < 200

@@ -4,6 +4,7 @@ import os
 import random
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from changes.power import TWICE, PowerCut, PowerDisk, ended_at, endings, needs_p
 from changes.trees import all_files, make
 from kseg.changes import undo
 from kseg.changes.disk import Disk
-from kseg.changes.journal import DONE, DirectoryMove, LogDirectoryChange, journals
+from kseg.changes.journal import DONE, DirectoryMove, Journal, LogDirectoryChange, journals
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError
 from kseg.segment.files import CLEAN_SHUTDOWN
@@ -170,8 +171,8 @@ def test_no_link_is_moved_and_nothing_put_over_a_directory(tmp_path: Path, name:
 
 
 @pytest.mark.parametrize("bad", ["../a-0", "a", ".kseg-x", "", "a/b-0", 5])
-def test_names_that_are_no_partitions_are_refused(bad: object) -> None:
-    with pytest.raises(ValueError, match="is no name of a partition directory"):
-        DirectoryMove.of([bad, "a-0", 1, 1])
-    with pytest.raises(ValueError, match="is no name of a partition directory"):
-        DirectoryMove.of(["a-0", bad, 1, 1])
+def test_names_that_are_no_partitions_are_refused(bad: Any, tmp_path: Path) -> None:
+    for names in ((bad, "a-0"), ("a-0", bad)):
+        Journal(str(tmp_path), 1, "restore", 1, True, {}, moves=[DirectoryMove(*names, 1, 1)]).note(QUICK)
+        with pytest.raises(KsegError, match=r"is no name of a partition directory|is no str"):
+            journals(str(tmp_path))

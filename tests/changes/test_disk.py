@@ -291,7 +291,8 @@ def test_a_left_temporary_file_is_removed(tmp_path: Path, name: str) -> None:
     path.write_bytes(b"old")
     with pytest.raises(KeyboardInterrupt):
         interrupt(path)
-    assert path.read_bytes() == b"old"
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [(name, b"old")]
+    (tmp_path / f".kseg-new-{name.lstrip('.')}").write_bytes(b"left by a kill")
     assert [is_temporary(each.name) for each in sorted(tmp_path.iterdir())].count(True) == 1
     replace(path, b"new")
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [(name, b"new")]

@@ -66,7 +66,8 @@ def test_a_dry_run_touches_nothing(kseg: Kseg, logs: Path) -> None:
     with unchanged(logs, files):
         for path in (logs, logs / "dplain-0"):
             outcome = kseg("cut", "--dry-run", "--format", "json", path).expect(1)
-            assert outcome.objects[0]["file"] == str(logs / CLEAN_SHUTDOWN)
+            actions = [each for each in outcome.objects if each["type"] == "action"]
+            assert actions[0]["file"] == str(logs / CLEAN_SHUTDOWN)
             assert outcome.objects[-1]["changed"] is False
     assert not (logs / ".lock").exists()
 

@@ -113,16 +113,15 @@ def everything(directory: Path) -> dict[str, tuple[bytes | None, int, int]]:
     }
 
 
-def journal(*rows: dict[str, Any]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
-
-
 def root_file(mode: int = 0o4755) -> dict[str, Any]:
     return {"content": b64encode(b"#!/bin/sh\n").decode(), "mtimeNs": 0, "mode": mode, "uid": 0, "gid": 0}
 
 
 def begun(name: str, mode: int = 0o4755) -> dict[str, Any]:
-    return {"version": 1, "command": "recover", "timeMs": 1, "keeps": True, "known": {name: root_file(mode)}}
+    blank = {name: [] for name in ("partitions", "moves", "restored", "undone")}
+    files = {name: {} for name in ("planned", "replaced", "left")}
+    head = {"version": 2, "command": "recover", "timeMs": 1, "keeps": True, "pathName": "", "author": None, "root": ""}
+    return head | blank | files | {"state": "open", "known": {name: root_file(mode)}}
 
 
 @pytest.mark.parametrize("arguments", CHANGING, ids=" ".join)
@@ -131,8 +130,8 @@ def begun(name: str, mode: int = 0o4755) -> dict[str, Any]:
 def test_a_journal_asks_for_files_that_commands_change_only(
     ending: dict[str, Any], name: str, arguments: tuple[str, ...], logs: Path, kseg: Kseg
 ) -> None:
-    rows = (begun(name), {"begunNs": 1}, json.loads(json.dumps(ending).replace("X", name)))
-    (logs / ".kseg-change-1.jsonl").write_text(journal(*rows))
+    row = begun(name) | json.loads(json.dumps(ending).replace("X", name))
+    (logs / ".kseg-change-1.jsonl").write_text(json.dumps(row))
     before = everything(logs)
     kseg(*arguments, logs).expect(3, "is no journal that this release of kseg understands")
     after = everything(logs)
@@ -143,8 +142,8 @@ def test_a_journal_asks_for_files_that_commands_change_only(
 @needs_root
 def test_a_journal_gives_no_rights(logs: Path, kseg: Kseg) -> None:
     point = "recovery-point-offset-checkpoint"
-    rows = (begun(point, 0o7777), {"begunNs": 1}, {"left": {point: None}, "state": "done"})
-    (logs / ".kseg-change-1.jsonl").write_text(journal(*rows))
+    row = begun(point, 0o7777) | {"left": {point: None}, "state": "done"}
+    (logs / ".kseg-change-1.jsonl").write_text(json.dumps(row))
     for path in (logs, logs / ".kseg-change-1.jsonl"):
         os.chown(path, 1234, 2345)
     assert kseg("undo", logs).status == 0
@@ -154,7 +153,7 @@ def test_a_journal_gives_no_rights(logs: Path, kseg: Kseg) -> None:
 
 @needs_root
 def test_a_journal_of_a_third_user_is_refused(logs: Path, kseg: Kseg) -> None:
-    (logs / ".kseg-change-1.jsonl").write_text(journal(begun("cleaner-offset-checkpoint")))
+    (logs / ".kseg-change-1.jsonl").write_text(json.dumps(begun("cleaner-offset-checkpoint")))
     os.chown(logs / ".kseg-change-1.jsonl", 1234, 1234)
     kseg("recover", logs).expect(3, "belongs to another user")
 

@@ -1,5 +1,6 @@
 """leader-epoch-checkpoint against the batches (real ones are right, see test_transactions.py)."""
 
+import json
 import shutil
 import tarfile
 from pathlib import Path
@@ -65,9 +66,9 @@ def test_accepted_gaps_stay_accepted(tmp_path: Path) -> None:
         assert (errors(Path(mounted)), "gap-salvaged" in judged(Path(mounted)).codes) == ([], True)
     record = copy / ".kseg-quarantine" / "accepted-gaps"
     for first, last in ((0, (1 << 63) - 1), (plan.gaps[0][0], plan.gaps[0][1] + 1)):
-        record.write_text(f"0\n1\n{first} {last}\n")
+        record.write_text(json.dumps([[first, last]]))
         assert len(errors(copy)) == 1
-    record.write_text("0\n7\n")
+    record.write_text("[[0, 7]")
     assert "pending-change" in judged(copy).codes
 
 

@@ -12,7 +12,7 @@ from kseg.changes import undo as undo_changes
 from kseg.changes.author import Author
 from kseg.changes.disk import Disk
 from kseg.changes.driver import command as driver
-from kseg.changes.journal import Journal, changed_partitions, forget, journals
+from kseg.changes.journal import Journal, changed_partitions, forget, journals, partitions_now
 from kseg.changes.lock import directories_to_lock, log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change, FileHashes
 from kseg.changes.plan import Plan
@@ -199,7 +199,7 @@ def known_changes(
             is_single = driver.is_partition(path)
             for each in [] if is_single else journals(path):
                 header = path, each.number, each.time_ms, each.command, each.state
-                found.append(KnownChange(*header, 0, each.path, each.author, len(each.partitions)))
+                found.append(KnownChange(*header, 0, each.path, each.author, len(partitions_now(each))))
             for partition in [path] if is_single else changed_partitions(path):
                 for change in quarantine.changes(partition):
                     at = partition, change.number, change.time_ms, change.command, change.state

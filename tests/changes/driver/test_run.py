@@ -101,8 +101,6 @@ def test_interrupted_changes_of_partitions(logs: Path) -> None:
 @pytest.mark.parametrize(("state", "is_interrupted"), [("", True), (UNDOING, True), (DONE, False)])
 def test_an_interrupted_change_of_a_log_directory(state: str, is_interrupted: bool, logs: Path) -> None:
     journal = Journal(str(logs), 1, "retain", 1_790_000_000_000, True, {})
-    journal.create(QUICK)
-    if state:
-        journal.append(QUICK, {"state": state})
+    journal.note(QUICK, **({"state": state} if state else {}))
     assert interrupted_changes(str(logs), False) == [f"{logs}: 'retain' was interrupted here"] * is_interrupted
     assert interrupted_changes(str(logs / "dplain-0"), True) == []

@@ -111,8 +111,10 @@ class MovedRows:
         here, others = self._disks(directory)
         if not others:
             return {}
-        homes, kept = self._homes([here, *others]), planned or {}
-        rows = {disk: kept.get(os.path.realpath(disk)) or rows_at(disk) for disk in (here, *others)}
+        homes, rows = self._homes([here, *others]), dict[str, Rows]()
+        for disk in (here, *others):
+            kept = (planned or {}).get(os.path.realpath(disk))
+            rows[disk] = rows_at(disk) if kept is None else kept
         found: dict[str, set[TopicPartition]] = {}
         for name in OFFSET_CHECKPOINTS:
             for place in rows[here].get(name, {}).keys() & set(places):

@@ -1,5 +1,6 @@
 """A partition that was moved to another disk of its node takes its rows of the checkpoints along."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from changes.failing import CountingDisk, KillingDisk
 from cli.command import TESTDATA, Kseg, files
 from cli.dying import on, points
 from kseg.changes.lock import locked
+from kseg.node.node import Nodes
+from kseg.recovery.moved_rows import MovedRows, rows_at
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from node.disks import dealt, rows_of, write_rows
 
@@ -99,3 +102,12 @@ def test_a_kill_leaves_rows_twice_rather_than_nowhere(tmp_path: Path, monkeypatc
         on(CountingDisk(), monkeypatch, "recover", "--full", *killed)
         assert state_of(killed) == whole, at
         shutil.rmtree(target)
+
+
+def test_a_dry_run_counts_on_no_rows_that_it_would_remove(tmp_path: Path) -> None:
+    """Rows stay where the partition was if the disk that has it now would have none."""
+    disks = [str(disk) for disk in moved(tmp_path)]
+    write_rows(Path(disks[1]) / RECOVERED, [*rows_of(Path(disks[1]) / RECOVERED), ["few", "1", "18"]])
+    rows, places = MovedRows(Nodes(disks)), [("few", 1)]
+    assert [step.file for step in rows.plan_left(disks[0], places, rows_at(disks[0]), None).steps] == [RECOVERED]
+    assert rows.plan_left(disks[0], places, rows_at(disks[0]), {os.path.realpath(disks[1]): {}}).steps == []

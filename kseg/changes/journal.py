@@ -1,8 +1,8 @@
 """One command's change of a log directory, and its journal: the file `.kseg-change-N.jsonl` in the root, ignored by
 brokers.
 
-It is one line of JSON, which is replaced whole: the root's files before the command, then renames of partition
-directories and the new contents of the root's files, then the end. Which partitions are changed, their manifests say.
+It is one line of JSON, which is replaced whole: the root's files before the command; the partitions of each group that
+was changed; renames of partition directories and the new contents of the root's files; the end.
 
 The owner of the log directory can write such a file, too. Therefore a journal can only change the files in
 `ROOT_FILES`, which get the owner of the directory and the mode of a plain file, and rename partition directories.
@@ -94,10 +94,10 @@ class Journal:
     ``keeps``: removed bytes are kept, and so is the journal. ``known``: the root's files before the command, None if
     absent; ``planned``: their new contents; ``replaced``: contents that were planned before these and written;
     ``left``: the files at the end. ``root``: the `root_state` of the log directory before the first change.
-    ``partitions``: names of the partitions that were changed, once the change is done; before, `partitions_now` tells
-    them. ``moves``: renames of partition directories, after these were changed, in order. ``restored``: files that an
-    undo restores; ``undone``: partitions that were undone separately. ``path_name``: name of the partition that was
-    given as PATH, "" for the log directory.
+    ``partitions``: names of the partitions that were changed, but for those of the last group if a kill came before
+    they were noted; `partitions_now` has these, too. ``moves``: renames of partition directories, after these were
+    changed, in order. ``restored``: files that an undo restores; ``undone``: partitions that were undone separately.
+    ``path_name``: name of the partition that was given as PATH, "" for the log directory.
     """
 
     directory: str
@@ -470,7 +470,7 @@ class LogDirectoryChange:
             try:
                 journal = self._begin()
                 found = apply_all(changing, self.command, self._keeping, self._disk, journal.group, author=self._author)
-                self._changes += [change for change in found if isinstance(change, Change)]
+                self._record(journal, [change for change in found if isinstance(change, Change)])
             except KsegError as error:
                 failed = error
                 found = found or [failed] * len(changing)
@@ -524,10 +524,18 @@ class LogDirectoryChange:
         except KsegError as error:
             return error
         self._unrecorded.append(os.path.basename(plan.directory))
-        self._changes.append(change)
         with self._halfway():
-            self._begin()
+            journal = self._begin()
+        self._record(journal, [change])
         return change
+
+    def _record(self, journal: Journal, changes: list[Change]) -> None:
+        """Names the partitions of changes in the journal: an undo then tells whose kept bytes are gone."""
+        self._changes += changes
+        names = {os.path.basename(change.directory) for change in changes} | {*journal.partitions}
+        if len(names) > len(journal.partitions):
+            with self._halfway():
+                journal.note(self._disk, partitions=sorted(names))
 
     def _remove_marker(self) -> None:
         if not self._keeps_marker:

@@ -230,6 +230,17 @@ def test_a_quarantine_that_was_moved_away_is_missed(logs: Path, tmp_path: Path, 
         kseg("undo", logs).expect(3, "kept there are missing; nothing was undone")
 
 
+def test_a_quarantine_that_was_moved_away_is_missed_after_a_kill(logs: Path, tmp_path: Path, kseg: Kseg) -> None:
+    change = LogDirectoryChange(str(logs), "recover")
+    for name in ("dplain-0", "dplain-1"):
+        plan = Plan(str(logs / name))
+        plan.truncate(LOG, 800, "is cut")
+        change.apply(plan)
+    (logs / "dplain-1" / ".kseg-quarantine").rename(tmp_path / "away")
+    with unchanged(logs, files):
+        kseg("undo", logs).expect(3, "kept there are missing; nothing was undone")
+
+
 def test_bytes_kept_elsewhere_for_a_partition_that_has_moved(logs: Path, tmp_path: Path, kseg: Kseg) -> None:
     before = files(logs)
     apply(plan_for(logs / "dplain-0"), "test", Keeping(elsewhere=str(tmp_path / "spare")))

@@ -370,13 +370,13 @@ class BatchRedaction:
 
 
 class Workers:
-    """Makes a redaction for each thread."""
+    """A redaction for each thread, with buffers of its own."""
 
     def __init__(self, names: Pseudonyms, max_batch_bytes: int) -> None:
         self._names, self._max_batch_bytes = names, max_batch_bytes
         self._of_thread = threading.local()
 
-    def own(self) -> BatchRedaction:
+    def of_thread(self) -> BatchRedaction:
         """Returns this thread's redaction of records of no internal topic."""
         found: BatchRedaction | None = getattr(self._of_thread, "worker", None)
         if found is None:
@@ -384,9 +384,9 @@ class Workers:
             found = self._of_thread.worker = BatchRedaction(self._names, None, scratch, expansion)
         return found
 
-    def by(self, rule: RecordRule | None) -> BatchRedaction:
+    def with_rule(self, rule: RecordRule | None) -> BatchRedaction:
         """Returns a redaction by a rule with the buffers of this thread."""
-        return BatchRedaction(self._names, rule, self.own().scratch, self.own().expansion)
+        return BatchRedaction(self._names, rule, self.of_thread().scratch, self.of_thread().expansion)
 
 
 def packed(header: RecordBatchHeader, area: BytesLike) -> bytes:

@@ -311,8 +311,8 @@ class _Writer:
                     or not (file.name in indexes and file.name.replace(INDEX, LOG, 1) in names)
                 ):
                     output = _Output(file, Place(staged) / file.name, counts)
-                    pieces = _random(file, counts) if side is None else _kept(self._carried(file, side.kind))
-                    yield from _all(output, pieces, Replaced())
+                    pieces = _random(file, counts) if side is None else _of_side_file(self._carried(file, side.kind))
+                    yield from _last_tasks(output, pieces, Replaced())
 
     def _segment(
         self, found: SegmentFile, file: TwinFile, index: TwinFile | None, folder: Place, counts: Replaced
@@ -327,15 +327,15 @@ class _Writer:
         output = _Output(file, folder / file.name, counts, (position for _, position in entries))
         redaction = SegmentRedaction(found, rule_for(found.topic, found.kind, self._names, self._topics), self._workers)
         for task in redaction.tasks():
-            yield partial(_of, output, task)
-        yield from _all(output, (), redaction.counts())
+            yield partial(_run, output, task)
+        yield from _last_tasks(output, (), redaction.counts())
 
         def moved() -> Iterator[bytes]:
             yield _numbers(b"".join(OFFSET_ENTRY.pack(offset, output.moves.moved(at)) for offset, at in entries))
             yield _numbers(data[whole:])
 
         if index is not None:
-            yield from _all(_Output(index, folder / index.name, counts), _kept(moved()), Replaced())
+            yield from _last_tasks(_Output(index, folder / index.name, counts), _of_side_file(moved()), Replaced())
 
     def _carried(self, file: TwinFile, kind: str) -> Iterator[bytes]:
         """Yields the bytes of a side file; topics in checkpoints get their names in the twin."""
@@ -350,17 +350,18 @@ class _Writer:
         yield _ROW.sub(lambda found: self._names.topic(found[1]), data)
 
 
-def _of(output: _Output, task: Task) -> _Result:
+def _run(output: _Output, task: Task) -> _Result:
     return output, *task()
 
 
-def _all(output: _Output, pieces: Iterable[Redacted], counts: Replaced) -> Iterator[_Task]:
-    """Yields the last pieces of a file, and its end."""
+def _last_tasks(output: _Output, pieces: Iterable[Redacted], counts: Replaced) -> Iterator[_Task]:
+    """Yields tasks for the last pieces of a file and for its end."""
     yield lambda: (output, pieces, counts)
     yield lambda: (output, None, Replaced())
 
 
-def _kept(pieces: Iterable[bytes]) -> Iterator[Redacted]:
+def _of_side_file(pieces: Iterable[bytes]) -> Iterator[Redacted]:
+    """Yields pieces of a file without batches, whose positions nothing asks for."""
     return (Redacted(0, 0, piece) for piece in pieces)
 
 

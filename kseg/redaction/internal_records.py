@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kseg.decoders import FOR_TOPIC, name_for
 from kseg.decoders.framed import CONFIG, SECRET_CONFIG, read_framed
@@ -29,7 +29,9 @@ from kseg.decoders.schemas import (
 )
 from kseg.formats.control import spans_in
 from kseg.formats.schema import Field, FieldSpan, MessageError, MessageSchema
-from kseg.redaction.pseudonyms import Pseudonyms
+from kseg.redaction.pseudonyms import LONGEST_REMEMBERED, Pseudonyms
+
+_T = TypeVar("_T")
 
 Replacement = Callable[[bytes], bytes]
 """Returns other bytes of the same length."""
@@ -66,8 +68,9 @@ _VALUES_KEPT = frozenset(
 """Settings whose values are Kafka's words."""
 
 _VERSION = struct.Struct(">h")
-_MAX_REMEMBERED = 1 << 16
-"""Keys whose replacements are kept: most records of a group have one of a few."""
+_MAX_REMEMBERED, _MAX_FORMS = 1 << 13, 1 << 9
+"""Keys and fields whose replacements are remembered, and forms of messages: most records of a group have one of a few.
+"""
 
 
 class RecordRule(Protocol):
@@ -179,14 +182,22 @@ class _Form(NamedTuple):
     places: list[_Place]
 
 
+def _remembered(make: Callable[[Any], _T]) -> Callable[[Any], _T]:
+    """Returns the function, whose results for short bytes are remembered."""
+    remembered = lru_cache(_MAX_REMEMBERED)(make)
+    return lambda data: (remembered if data is None or len(data) <= LONGEST_REMEMBERED else make)(data)
+
+
 class CoordinatorRule:
     """Replaces in the records of coordinators (`kseg.decoders.keyed`)."""
 
     def __init__(self, topic: Topic, names: Pseudonyms) -> None:
         self._topic, self._names = topic, names
         self._forms: dict[tuple[str, int, int], _Form] = {}
-        self._key = lru_cache(_MAX_REMEMBERED)(self._new_key)
-        self._of_consumer = lru_cache(_MAX_REMEMBERED)(self._new_of_consumer)
+        self._key = _remembered(self._new_key)
+        self._of_consumer = {
+            name: _remembered(partial(self._new_of_consumer, message)) for name, message in _PROTOCOL_BYTES.items()
+        }
 
     def replace(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
         kind, new_key = self._key(key)
@@ -217,20 +228,22 @@ class CoordinatorRule:
         places = _places(spans, _fields_by_path(message), self._names)
         if fields.get("protocolType", "consumer") == "consumer":
             inner = {
-                start: _Place(partial(self._of_consumer, each.name), start, stop)
+                start: _Place(self._of_consumer[each.name], start, stop)
                 for each, start, stop in spans
                 if each is not None and each.kind == "bytes" and each.name in _PROTOCOL_BYTES
             }
             places = [inner.get(each.start, each) for each in places]
-        if end == len(data) and len(sizes) > 1:
+        if end == len(data) <= LONGEST_REMEMBERED and len(sizes) > 1:
+            if len(self._forms) >= _MAX_FORMS:
+                self._forms.clear()
             for each, start, stop in spans:
                 sizes += range(start, stop) if each is not None and each.name == "protocolType" else ()
             sizes_of = itemgetter(*sizes)
             self._forms[message.name, version, len(data)] = _Form(sizes_of, sizes_of(data), places)
         return _with_replaced(data[:end], places) + self._names.payload(data[end:])
 
-    def _new_of_consumer(self, field: str, data: bytes) -> bytes:
-        message, spans = _PROTOCOL_BYTES[field], list[FieldSpan]()
+    def _new_of_consumer(self, message: MessageSchema, data: bytes) -> bytes:
+        spans = list[FieldSpan]()
         with suppress(MessageError, struct.error):
             end = message.read(data, _VERSION.unpack_from(data)[0], _VERSION.size, spans=spans)[1]
             return _in_spans(data[:end], spans, _fields_by_path(message), self._names) + self._names.payload(data[end:])

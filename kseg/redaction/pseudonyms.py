@@ -20,6 +20,8 @@ _DIGITS = bytes(_LETTERS[byte % len(_LETTERS)] for byte in range(256))
 _FIRST = bytes(_LETTERS[byte % 26] for byte in range(256))
 _MAX_REMEMBERED = 1 << 18
 """Names up to _SHORT bytes of which two could get one replacement; beyond this number they may."""
+LONGEST_REMEMBERED = 1 << 12
+"""Replacements of longer names and fields are made each time: memory does not grow with what a record holds."""
 _SHORT = 12
 _ATTEMPTS = 2048
 _WRAP = 1 << 32
@@ -81,7 +83,7 @@ class Pseudonyms:
         if found is None:
             found = self._same_hash(data)
             with self._lock:
-                if len(self._hashed) < _MAX_REMEMBERED:
+                if len(self._hashed) < _MAX_REMEMBERED and len(data) <= LONGEST_REMEMBERED:
                     self._hashed[data] = found
         return found
 

@@ -74,7 +74,9 @@ class Redacted(NamedTuple):
 
 
 Result = tuple[list[Redacted], Replaced]
+"""Adjacent pieces of a twin, and what was replaced in them."""
 Task = Callable[[], Result]
+"""Makes pieces in any thread."""
 
 
 class SegmentRedaction:
@@ -85,8 +87,8 @@ class SegmentRedaction:
 
     def __init__(self, file: SegmentFile, rule: RecordRule | None, workers: Workers) -> None:
         self._file, self._workers = file, workers
-        self._batches = workers.by(rule)
-        self._is_plain = rule is None
+        self._batches = workers.with_rule(rule)
+        self._is_internal = rule is not None
         self._damaged_bytes = 0
 
     def counts(self) -> Replaced:
@@ -99,7 +101,7 @@ class SegmentRedaction:
         """Yields tasks for any threads, whose results are the twin's bytes, in order. Raises KsegError if the file
         cannot be read."""
         forgotten = 0
-        with open_segment(self._file, self._workers.own().scratch) as reader:
+        with open_segment(self._file, self._workers.of_thread().scratch) as reader:
             for item in reader.runs():
                 if item.position - forgotten > _MAPPED_BYTES:
                     reader.source.forget(forgotten, item.position)
@@ -107,24 +109,24 @@ class SegmentRedaction:
                 if isinstance(item, Damage):
                     self._damaged_bytes += item.length
                     for found in self._damage(reader, item):
-                        yield partial(_given, [found])
+                        yield partial(_ready, [found])
                     continue
                 if self._file.is_07:
                     for batch in map(partial(reader.batch, item), range(item.count)):
-                        yield partial(_given, [Redacted(batch.position, batch.end, self._batches.batch(batch))])
+                        yield partial(_ready, [Redacted(batch.position, batch.end, self._batches.batch(batch))])
                     continue
                 for run in item.pieces(WINDOW_BYTES):
                     window = run.position, bytes(reader.buffer[run.position : run.end]), run.copied().rows
-                    if self._is_plain:
-                        yield partial(self._window, None, *window)
+                    if self._is_internal:
+                        yield partial(_ready, *self._window(self._batches, *window))
                     else:
-                        yield partial(_given, *self._window(self._batches, *window))
+                        yield partial(self._window, None, *window)
 
     def _window(self, batches: BatchRedaction | None, start: int, data: bytes, rows: memoryview) -> Result:
         """Returns the twin of adjacent frames (``rows``), whose bytes are ``data``, at ``start`` of the file.
         ``batches``: None for that of the thread."""
         move_frames(rows, -start)
-        batches = batches or self._workers.own()
+        batches = batches or self._workers.of_thread()
         replacer, out, pieces, done = batches.replacer, bytearray(data), list[Redacted](), 0
         replacer.go_to(0)
         while True:
@@ -198,7 +200,8 @@ class SegmentRedaction:
         return new
 
 
-def _given(pieces: list[Redacted], counts: Replaced | None = None) -> Result:
+def _ready(pieces: list[Redacted], counts: Replaced | None = None) -> Result:
+    """Returns a result that was made before its task runs."""
     return pieces, counts or Replaced()
 
 

@@ -6,13 +6,16 @@ table starts with 16 buckets. It doubles when it holds more keys than three quar
 added to a bucket of 8 keys in a table of fewer than 64 buckets. It never shrinks. (HashMap of Java 8 and later. Java
 turns a bucket of 9 keys into a tree if the table has 64 or more buckets; here it stays a list.)"""
 
+import struct
 from collections.abc import Callable, Iterable
+from operator import mul
 from typing import Any, TypeVar
 
 FIRST_CAPACITY = 16
 MIN_TREE_CAPACITY = 64
 LIST_LENGTH = 8
 _MASK = 0xFFFFFFFF
+_POWERS = [31**exponent & _MASK for exponent in range(65)]
 
 Key = TypeVar("Key")
 
@@ -26,8 +29,10 @@ def spread(key: int) -> int:
 def string_hash(text: str) -> int:
     """Java's String.hashCode, 32 bits signed."""
     data, found = text.encode("utf-16-be", "surrogatepass"), 0
-    for i in range(0, len(data), 2):
-        found = (31 * found + int.from_bytes(data[i : i + 2], "big")) & _MASK
+    units = struct.unpack(f">{len(data) // 2}H", data)
+    for start in range(0, len(units), len(_POWERS) - 1):
+        part = units[start : start + len(_POWERS) - 1]
+        found = (found * _POWERS[len(part)] + sum(map(mul, reversed(part), _POWERS))) & _MASK
     return found - (1 << 32) if found >= 1 << 31 else found
 
 

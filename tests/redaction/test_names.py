@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import tracemalloc
 from functools import cache
 from typing import Any
 
@@ -135,3 +136,21 @@ def test_schemas_keep_their_language_and_lose_their_words() -> None:
     assert (inner["type"], inner["fields"][0]["type"]) == ("record", "string")
     assert not re.search("Customer|birthday", found[1]["schema"])
     assert [value[name] == found[1][name] for name in ("version", "id", "deleted")] == [True] * 3
+
+
+def test_large_keys_and_values_are_not_remembered() -> None:
+    """The names of a group may be as long as a record: memory does not grow with them."""
+    rule = rule_for("__consumer_offsets", ".log", Pseudonyms())
+    assert rule is not None
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            group = f"{number:08000d}".encode()
+            key = b"\0\1" + len(group).to_bytes(2, "big") + group + b"\0\1t" + bytes(4)
+            new_key, _ = rule.replace(key, None)
+            assert new_key is not None
+            assert len(new_key) == len(key)
+            assert new_key != key
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()

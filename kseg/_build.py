@@ -22,6 +22,8 @@ from setuptools.errors import PlatformError
 
 # Cython's utility code, which would otherwise be compiled into each module: three quarters of the compiler's work.
 _SHARED = "kseg.kernel._shared"
+# The rooms of the kernel whose loops run slower with -O1, by up to 16%; the others do not, or by 2%.
+_HOT = ("compact", "records", "render", "scan")
 
 _IS_LIMITED = sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
 _OLDEST_PYTHON = "cp311"
@@ -98,9 +100,10 @@ class BuildKernel(build_ext):
                 nthreads=os.cpu_count() if sys.platform == "linux" else 0,
             )
             done.write_text(digest)
-        for extension in (extensions := [shared, *self.extensions]):
-            # The optimization and debug level of CFLAGS take precedence. No loop of the shared code is hot.
-            wanted = ("-O1" if extension is shared else "-O3", "-g0")
+        extensions = [shared, *self.extensions]
+        for extension in extensions:
+            # The optimization and debug level of CFLAGS take precedence.
+            wanted = ("-O3" if extension.name.split(".")[2] in _HOT else "-O1", "-g0")
             levels = [flag for flag in wanted if not any(given.startswith(flag[:2]) for given in chosen)]
             extension.sources = [str(c_folder / Path(path).with_suffix(".c")) for path in extension.sources]
             extension.depends = [str(path) for kind in ("*.h", "*.pxd") for path in Path("kseg/kernel").rglob(kind)]
@@ -111,7 +114,8 @@ class BuildKernel(build_ext):
             extension.define_macros = [("Py_LIMITED_API", _OLDEST_HEX)] if _IS_LIMITED else []
             for name in (extension.name, extension.name.rpartition(".")[2]):  # setuptools asks for either
                 self.ext_map[name] = extension
-        return extensions
+        # Each extension is compiled by one thread: the longest ones come first, so that the threads end together.
+        return sorted(extensions, key=lambda extension: -sum(os.path.getsize(path) for path in extension.sources))
 
     def _remove_compiled(self, is_other_only: bool = False) -> None:
         """Removes what older builds have left; those of this build too, unless ``is_other_only``.

@@ -46,7 +46,8 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     # Not by its entry point, which is there only if kseg is installed: pytest takes a plugin once.
     plugins = ("no:cacheprovider", "no:xdist", "no:kseg", "kseg.pytest_plugin")
     chosen = [option for plugin in plugins for option in ("-p", plugin)]
-    command = [sys.executable, "-m", "pytest", *chosen, *options, "test_it.py"]
+    # Under pytest's own folder for all runs it would remove those of older ones.
+    command = [sys.executable, "-m", "pytest", *chosen, f"--basetemp={folder / 'made'}", *options, "test_it.py"]
     environment = {**os.environ, "PYTHONPATH": str(Path(kseg.__file__).parents[1]), "PYTEST_ADDOPTS": ""}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 

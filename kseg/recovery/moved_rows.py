@@ -44,7 +44,7 @@ class MovedRows:
         """A sentence for each row that `carried` does not take, because other disks have different ones."""
 
     def is_possible(self, directory: str) -> bool:
-        """Whether the node of a log directory has several."""
+        """Whether a row can have moved to another log directory: the node of ``directory`` has several."""
         return bool(self._disks(directory)[1])
 
     def _disks(self, directory: str) -> tuple[str, list[str]]:

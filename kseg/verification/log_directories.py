@@ -65,7 +65,7 @@ def judge_entries(directory: LogDirectory, node: Node, report: Report, level: in
         lacking, topics = _lacking_topics(node)
         text = f"it lacks {len(lacking)} of the {len(topics)} topics with partitions here: {some(sorted(lacking))}"
         report.add("metadata-lost", Place(directory.path) / METADATA_PARTITION, text)
-    if not directory.was_clean and not _is_output(directory):
+    if not directory.was_clean and not is_output(directory):
         report.add("unclean-shutdown", directory.path, "there is no .kafka_cleanshutdown: a broker runs, or was killed")
 
 
@@ -100,7 +100,7 @@ def _own_files(directory: LogDirectory, node: Node, report: Report, level: int) 
         report.add(code, path, text + of_id, first.position, first.length, details=details)
     for name in directory.unread:
         add_unread(Place(directory.path) / name, report, PermissionError(EACCES, os.strerror(EACCES)))
-    if META_PROPERTIES not in directory.files and not _is_output(directory):
+    if META_PROPERTIES not in directory.files and not is_output(directory):
         # Partitions of a release with KRaft (since 2.8) have partition.metadata.
         needs_it = directory.is_kraft or any(
             parse_partition_name(name) and (Place(directory.path) / name / PARTITION_METADATA).lexists()
@@ -151,14 +151,13 @@ def _pending(directory: LogDirectory, report: Report) -> None:
         report.add("pending-change", directory.path, str(error))
 
 
-def _is_output(directory: LogDirectory) -> bool:
-    """Whether kseg has made the partitions for the log directory of another cluster, and no broker has used this
-    one."""
+def is_output(directory: LogDirectory) -> bool:
+    """Whether kseg has made the partitions for another log directory, and no broker has used this one."""
     if META_PROPERTIES in directory.files:
         return False
     from kseg.changes.new_directories import OUTPUT_MARK
 
-    return OUTPUT_MARK in directory.files
+    return OUTPUT_MARK in directory.files or not directory.is_of_broker
 
 
 def _directory_names(directory: LogDirectory, report: Report) -> None:

@@ -17,6 +17,7 @@ from kseg.verification.disks import judge_disks
 from kseg.verification.log_directories import (
     CheckedDirectory,
     NodeCheck,
+    is_output,
     judge_absent,
     judge_entries,
     start_of,
@@ -49,7 +50,8 @@ def judge_nodes(nodes: Nodes, settings: CheckSettings, report: Report) -> None:
         if settings.era.release < NEWEST:
             check.judge_bootstrap(MetadataRules(settings.era.release), report)
         judge_disks(check, report)
-        if not settings.is_live:
+        is_of_broker = not check.directories or not all(map(is_output, check.directories))
+        if is_of_broker and not settings.is_live:
             report.starts.append(start_of(check, settings, report))
             checks.append(check)
     if settings.level == DEEP:

@@ -83,7 +83,26 @@ def test_a_moved_partition_keeps_the_log_start_on_its_old_disk(logs: Path, tmp_p
     assert min(found) == START
 
 
-@pytest.mark.parametrize("command", [["convert", "--codec", "none"], ["recover"]])
+COPYING = pytest.mark.parametrize("command", [["convert", "--codec", "none"], ["recover"]])
+
+
+@COPYING
+def test_the_output_of_one_partition_is_taken_for_no_brokers(
+    command: list[str], logs: Path, tmp_path: Path, kseg: Kseg
+) -> None:
+    """It has a checkpoint, but what a broker would miss there is not missed."""
+    output = tmp_path / "output"
+    for name in ("few-1", "cmptx-4"):
+        kseg(*command, "--output", output, logs / name).expect(0)
+        found = kseg("verify", "--severity", "info", output).expect(0)
+        assert "starts" not in found.err
+        assert "unclean-shutdown" not in found.out.decode()
+    shutil.copy(logs / "meta.properties", output)
+    found = kseg("verify", "--severity", "info", output).expect(0, "start not judged")
+    assert "unclean-shutdown" in found.out.decode()
+
+
+@COPYING
 def test_a_copy_of_one_partition_has_the_log_start(command: list[str], logs: Path, tmp_path: Path, kseg: Kseg) -> None:
     output = tmp_path / "output"
     output.mkdir()

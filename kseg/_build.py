@@ -22,8 +22,8 @@ from setuptools.errors import PlatformError
 
 # Cython's utility code, which would otherwise be compiled into each module: three quarters of the compiler's work.
 _SHARED = "kseg.kernel._shared"
-# The rooms of the kernel whose loops run slower with -O1, by up to 16%; the others do not, or by 2%.
-_HOT = ("compact", "records", "render", "scan")
+# The rooms of the kernel whose loops run slower with -O1, by up to 16%.
+_HOT = ("compact", "records", "render", "scan", "state")
 
 _IS_LIMITED = sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
 _OLDEST_PYTHON = "cp311"

@@ -252,7 +252,8 @@ class _Partition:
 
     def _linked_batches(self, survey: SegmentSurvey, segment: WeighedSegment) -> Iterator[BatchRow]:
         """Yields the intact batches that continue the batch before or lead on to the next one, with a record for each
-        offset; in a segment with many gaps, those that rise. The offsets of any other batch may be wrong."""
+        offset; in a segment with many gaps, those that rise. The offsets of any other batch may be wrong, also of one
+        that overlaps the next batch or segment."""
         batches = self._intact_batches(survey, segment)
 
         def links(one: BatchRow | None, two: BatchRow | None) -> bool:
@@ -262,7 +263,9 @@ class _Partition:
 
         while held := list(islice(batches, _HELD)):
             for before, batch, behind in zip([None, *held], held, [*held[1:], None], strict=False):
+                stop = segment.behind if behind is None else behind.first_offset
                 is_linked = links(before, batch) or links(batch, behind)
+                is_linked &= stop is None or not batch.first_offset < stop <= batch.last_offset
                 is_filled = batch.records < 0 or batch.last_offset - batch.first_offset + 1 == batch.records
                 if (is_linked and (is_filled or segment.is_sparse)) or segment.batches == 1:
                     yield batch

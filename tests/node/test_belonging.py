@@ -8,11 +8,12 @@ import pytest
 from cli.command import Kseg
 from kseg.node.belonging import COPIES, foreign_segments
 from recovery.partitions import TESTDATA
-from segment.segments import spans
+from segment.segments import sealed, spans
 from verification.partitions import changed
 
 CLEAN = TESTDATA / "log-directories/4.3.1-rounds/clean"
 KILLED = TESTDATA / "log-directories/4.3.1-rounds/kill"
+CLEANED = TESTDATA / "verify/4.3.1-cleaned/cmp-2"
 RETENTION = TESTDATA / "retention/4.3.1/before"
 PARTITIONS = ("txn-5", "zs-2", "lz-2", "cmptx-4")
 
@@ -134,3 +135,21 @@ def test_healthy_partitions_are_not_weighed(kseg: Kseg, tmp_path: Path, monkeypa
     changed(log, 100, b"\xff\xff")
     monkeypatch.setattr("kseg.node.belonging.foreign_segments", lambda *_: pytest.fail("nothing contradicts"))
     assert kseg("verify", root / "zs-2", root / "cmptx-4").status == 0
+
+
+@pytest.mark.parametrize("change", ["last offset 2^31 higher", "first offset higher", "first offset lower"])
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("partition", [CLEAN / "cmptx-4", CLEANED], ids=lambda path: path.name)
+def test_offsets_of_one_batch_decide_nothing(partition: Path, number: int, change: str, tmp_path: Path) -> None:
+    """Nor in a compacted log, where any offset above the one before may follow."""
+    there = logs(Path(shutil.copytree(partition, tmp_path / partition.name)))[number]
+    data = there.read_bytes()
+    for at, size in spans(data):
+        batch = data[at : at + size]
+        if change == "last offset 2^31 higher":
+            batch = sealed(batch, 23, b"\x7f\xff\xff\xff")
+        else:
+            first = int.from_bytes(batch[:8], "big")
+            batch = (first + 100_000 if "higher" in change else first // 2).to_bytes(8, "big") + batch[8:]
+        there.write_bytes(data[:at] + batch + data[at + size :])
+        assert foreign_segments(str(there.parent)) == []

@@ -1,6 +1,5 @@
 """What all tests share: where the test data lies, which kernel runs, and what the machine can do."""
 
-import gc
 import os
 import re
 import shutil
@@ -93,11 +92,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("broker"):
             item.add_marker(skip)
-
-
-def pytest_collection_finish() -> None:
-    """What was collected stays: the garbage collector need not look at it again and again."""
-    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -152,12 +152,13 @@ def _pending(directory: LogDirectory, report: Report) -> None:
 
 
 def is_output(directory: LogDirectory) -> bool:
-    """Whether kseg has made the partitions for another log directory, and no broker has used this one."""
+    """Whether its partitions are for another log directory: kseg says so, or it has no files but those that kseg, too,
+    writes beside copies."""
     if META_PROPERTIES in directory.files:
         return False
     from kseg.changes.new_directories import OUTPUT_MARK
 
-    return OUTPUT_MARK in directory.files or not directory.is_of_broker
+    return OUTPUT_MARK in directory.files or not (directory.is_of_broker or directory.holds_metadata)
 
 
 def _directory_names(directory: LogDirectory, report: Report) -> None:

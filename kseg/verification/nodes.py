@@ -50,9 +50,9 @@ def judge_nodes(nodes: Nodes, settings: CheckSettings, report: Report) -> None:
         if settings.era.release < NEWEST:
             check.judge_bootstrap(MetadataRules(settings.era.release), report)
         judge_disks(check, report)
-        is_of_broker = not check.directories or not all(map(is_output, check.directories))
-        if is_of_broker and not settings.is_live:
-            report.starts.append(start_of(check, settings, report))
+        if not settings.is_live:
+            if not check.directories or not all(map(is_output, check.directories)):
+                report.starts.append(start_of(check, settings, report))
             checks.append(check)
     if settings.level == DEEP:
         _judge_commits(checks, report)

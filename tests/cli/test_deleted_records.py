@@ -102,6 +102,13 @@ def test_the_output_of_one_partition_is_taken_for_no_brokers(
     assert "unclean-shutdown" in found.out.decode()
 
 
+def test_a_metadata_log_alone_is_a_nodes(logs: Path, kseg: Kseg) -> None:
+    for name in logs.iterdir():
+        if name.name not in ("__cluster_metadata-0", "cleaner-offset-checkpoint"):
+            shutil.rmtree(name) if name.is_dir() else name.unlink()
+    assert "bad-meta-properties" in kseg("verify", logs).expect(1, "does not start").out.decode()
+
+
 @COPYING
 def test_a_copy_of_one_partition_has_the_log_start(command: list[str], logs: Path, tmp_path: Path, kseg: Kseg) -> None:
     output = tmp_path / "output"

@@ -69,8 +69,8 @@ _VALUES_KEPT = frozenset(
 
 _VERSION = struct.Struct(">h")
 _MAX_REMEMBERED, _MAX_FORMS = 1 << 13, 1 << 9
-"""Keys and fields whose replacements are remembered, and forms of messages: most records of a group have one of a few.
-"""
+"""Limits of the replacements of keys and fields, and of the forms of messages, that are remembered: most records repeat
+one of a few."""
 
 
 class RecordRule(Protocol):

@@ -15,7 +15,9 @@ FIRST_CAPACITY = 16
 MIN_TREE_CAPACITY = 64
 LIST_LENGTH = 8
 _MASK = 0xFFFFFFFF
-_POWERS = [31**exponent & _MASK for exponent in range(65)]
+_UNITS = 64
+"""Units of UTF-16 that are hashed at once."""
+_POWERS = [31**exponent & _MASK for exponent in range(_UNITS + 1)]
 
 Key = TypeVar("Key")
 
@@ -30,8 +32,8 @@ def string_hash(text: str) -> int:
     """Java's String.hashCode, 32 bits signed."""
     data, found = text.encode("utf-16-be", "surrogatepass"), 0
     units = struct.unpack(f">{len(data) // 2}H", data)
-    for start in range(0, len(units), len(_POWERS) - 1):
-        part = units[start : start + len(_POWERS) - 1]
+    for start in range(0, len(units), _UNITS):
+        part = units[start : start + _UNITS]
         found = (found * _POWERS[len(part)] + sum(map(mul, reversed(part), _POWERS))) & _MASK
     return found - (1 << 32) if found >= 1 << 31 else found
 

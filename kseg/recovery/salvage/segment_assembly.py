@@ -11,11 +11,20 @@ from itertools import accumulate, groupby, islice, pairwise
 from typing import NamedTuple
 
 from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import CHECKPOINT, CLEANED, DELETED, LOG, SIDE_SUFFIXES, SWAP
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
 from kseg.recovery.broker.segments import LeaderEpochs
-from kseg.recovery.salvage.segment_draft import EXCESS_OFFSETS, MisplacedRun, SalvagedBatches, SegmentDraft, batches_of
+from kseg.recovery.salvage.header_repair import one_bit_away, reach
+from kseg.recovery.salvage.segment_draft import (
+    EXCESS_OFFSETS,
+    MisplacedRun,
+    SalvagedBatches,
+    SegmentDraft,
+    batch_of,
+    batches_of,
+)
 from kseg.recovery.workspace import Workspace, leading_offset
 from kseg.segment.files import LAST_OFFSET, OWN_PREFIX, SIDE_NAMES, segment_stem
 from kseg.segment.paths import first_base_offset, has_intact_batch, holds_batches
@@ -219,24 +228,41 @@ def _expect_at_base(kept: Sequence[SegmentDraft]) -> None:
             run.expected = base
 
 
-def _doubt_ends(kept: Sequence[SegmentDraft], sources: Sequence[SegmentSource]) -> None:
-    """Marks single batches with more offsets than records as doubtful, if a file with the offset after these records in
-    its name begins with a batch there."""
-    begins = {
+def _check_ends(kept: Sequence[SegmentDraft], sources: Sequence[SegmentSource]) -> None:
+    """Decides on single v2 batches that reach an offset that is the name of a file and of its first batch, with fewer
+    records than offsets. If all records lie before that offset, either the batch's offset, which no checksum covers, is
+    one bit away from the right one, or its end is doubtful."""
+    begins = sorted(
         source.base
         for one, source in zip(kept, sources, strict=True)
-        if source.is_named
+        if source.is_named and source.base is not None
         for part in (*islice(one.parts, 1), *(run.part for run in one.misplaced[:1]))
         if (part.start, part.first) == (0, source.base)
-    }
+    )
     for one in kept:
         for run in one.misplaced:
-            part, behind = run.part, run.part.first + run.records
-            is_wide = run.batches == 1 and 0 < run.records and behind <= part.last
-            if is_wide and behind in begins and is_plain(run):
-                with open_source(one.path) as source:
-                    is_v2 = part.leading_bytes(source, ENTRY_MAGIC + 1)[ENTRY_MAGIC] >= MAGIC_V2
-                run.doubt = EXCESS_OFFSETS if is_v2 else ""
+            i, is_wide = bisect_right(begins, run.part.first), run.batches == 1 and run.records > 0
+            if is_wide and i < len(begins) and begins[i] <= run.part.last and is_plain(run):
+                _check_end(run, begins[i])
+
+
+def _check_end(run: MisplacedRun, behind: int) -> None:
+    """Checks the end of a batch that reaches ``behind``, the base offset of another segment."""
+    part, parts = run.part, run.own.parts
+    with open_source(run.own.path) as source:
+        if part.leading_bytes(source, ENTRY_MAGIC + 1)[ENTRY_MAGIC] < MAGIC_V2:
+            return
+        if part.first + run.records == behind:
+            run.doubt = EXCESS_OFFSETS
+            return
+        i = parts.at_position(part.start)
+        low = parts[i].last if i >= 0 else run.own.base - 1
+        firsts = one_bit_away(source, part, low, behind)
+        found = reach(batch_of(source, part, Scratch()))
+        if len(firsts) == 1:
+            run.expected = firsts[0]
+        elif not firsts and found is not None and found[1] < behind:
+            run.doubt = EXCESS_OFFSETS
 
 
 class OffsetClaims:
@@ -248,7 +274,7 @@ class OffsetClaims:
     def __init__(self, kept: Sequence[SegmentDraft], sources: Sequence[SegmentSource], epochs: LeaderEpochs) -> None:
         self._kept, self._epochs = kept, epochs
         _expect_at_base(kept)
-        _doubt_ends(kept, sources)
+        _check_ends(kept, sources)
         ends = [one.parts[-1].last for one in kept if len(one.parts)]
         ends += [run.part.last for one in kept for run in one.misplaced if run.batches > 1]
         self._far = 2 * max(ends, default=LAST_OFFSET)

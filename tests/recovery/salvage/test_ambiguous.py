@@ -9,15 +9,17 @@ import pytest
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.planner import reindex
 from kseg.recovery.salvage.salvage import Salvage
+from kseg.recovery.salvage.segment_draft import EXCESS_OFFSETS
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.indexes import TimeIndex, TimeIndexEntry
 from recovery.ambiguity import told_offsets
 from recovery.damages import Segments, first_offset, read, write
-from recovery.partitions import at_offset, copy_of, salvage
+from recovery.partitions import TESTDATA, at_offset, copy_of, salvage, up_to
 from recovery.salvage.test_salvage import PARTITIONS, assert_all_is_kept, copied, errors_of
 from recovery.test_replica import fill
 from sidefiles.index_bytes import time_index_bytes
 
+CLEANED = TESTDATA / "verify/4.3.1-cleaned/cmp-2"
 COMPACTED = PARTITIONS["v1 compressed and compacted"]
 BASE, LEFT, RIGHT = 1934, 5, 6
 """A segment, and two batches of it: of offsets 2219 to 2225 with 4 records, and of 2228 to 2229 with 2."""
@@ -130,3 +132,23 @@ def test_a_replica_tells_which_is_wrong(partition: Path) -> None:
     write(partition, flipped(segments, BASE, LEFT, 2))
     fill(partition, COMPACTED)
     assert read(partition) == segments
+
+
+def test_the_next_segment_wins_over_an_end_that_no_record_reaches(tmp_path: Path) -> None:
+    partition = copy_of(CLEANED, tmp_path)
+    segments = read(partition)
+    whole = segments[0][-1]
+    segments[0][-1] = up_to(whole, 239)
+    write(partition, segments)
+    found = salvage(partition)
+    assert read(partition) == {**segments, 0: segments[0][:-1]}
+    assert [cut.message for _, cut in found.cuts] == [f"offsets 217 to 239 {EXCESS_OFFSETS}"]
+
+
+def test_an_offset_one_bit_off_wins_over_an_end_that_no_record_reaches(tmp_path: Path) -> None:
+    partition = copy_of(CLEANED, tmp_path)
+    segments = read(partition)
+    damaged = [*segments[0][:-1], up_to(segments[0][-1], 237)]
+    write(partition, {**segments, 0: [*damaged[:-1], at_offset(damaged[-1], 217 ^ 4)]})
+    assert salvage(partition).cuts == []
+    assert read(partition) == {**segments, 0: damaged}

@@ -23,7 +23,7 @@ from kseg.kernel.records.records import sequence_after
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.salvage.segment_draft import SalvagedBatches, batch_of
 from kseg.recovery.workspace import MAX_SIDE_FILE_BYTES, Workspace, leading_offset
-from kseg.segment.items import Damage, Message
+from kseg.segment.items import Damage, Message, RecordBatch
 from kseg.segment.reader import crc_holds
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.indexes import OffsetIndex, TimeIndex
@@ -252,8 +252,9 @@ def offsets_inside(source: Source, part: SalvagedBatches) -> tuple[int, int] | N
     return found[:2] if found and (found[0] > 0 or found[1] == message.last_offset) else None
 
 
-def reach(message: Message) -> tuple[int, int, int] | None:
-    """Returns first offset, last offset and record count of a compressed message; None if it cannot be decompressed."""
+def reach(message: Message | RecordBatch) -> tuple[int, int, int] | None:
+    """Returns the offsets of the first and the last record and the record count; None if the records are
+    undecodable."""
     first = last = None
     records = 0
     try:

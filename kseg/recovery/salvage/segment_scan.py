@@ -299,12 +299,6 @@ def _with_problems(items: Iterable[Item]) -> Iterator[tuple[Damage | HeaderRows,
         yield held, problems
 
 
-def _ends_below(one: BatchRow, behind: BatchRow) -> bool:
-    """Whether the next batch begins after the records of a batch, although that batch has more offsets than records."""
-    is_v2 = one.magic >= MAGIC_V2 and one.records > 0 and one.has_right_crc
-    return is_v2 and behind.first_offset == one.first_offset + one.records <= one.last_offset
-
-
 class _Scan:
     """Divides a segment into parts with rising offsets and cuts out damaged ranges."""
 
@@ -445,7 +439,7 @@ class _Scan:
             if row < first:
                 continue
             kind, a, c = breaks[row]
-            if kind == chain.NOT_RISING and first < row and _ends_below(headers[row - 1], headers[row]):
+            if kind == chain.NOT_RISING and first < row and self._has_excess_offsets(headers, row - 1):
                 self._add_rows(headers.part(first, row - 1), is_clean)
                 self._misplace(headers[row - 1], doubt=segment_draft.EXCESS_OFFSETS)
                 self._is_joined, first, is_clean, self._shift = False, row, True, 0
@@ -469,6 +463,20 @@ class _Scan:
                 self._handle_broken(headers, row, kind, a)
             first, is_clean = row + 1, True
         self._add_rows(headers.part(first, headers.count), is_clean)
+
+    def _has_excess_offsets(self, headers: HeaderRows, row: int) -> bool:
+        """Whether a v2 batch overlaps the next one, but its records end before that one. In a compacted log the offset
+        of the next one must be confirmed: the batch after it follows without a gap."""
+        one, behind = headers[row], headers[row + 1]
+        if one.magic < MAGIC_V2 or one.records <= 0 or not one.has_right_crc or one.last_offset < behind.first_offset:
+            return False
+        if behind.first_offset == one.first_offset + one.records:
+            return True
+        if row + 2 >= headers.count or headers[row + 2].first_offset != behind.last_offset + 1:
+            return False
+        part = SalvagedBatches(one.position, one.end, one.first_offset, one.last_offset)
+        found = header_repair.reach(segment_draft.batch_of(self._source, part, self._scratch))
+        return found is not None and found[1] < behind.first_offset
 
     def _misplace(self, row: BatchRow, expected: int = -1, doubt: str = "") -> None:
         """Adds one batch to the misplaced runs."""

@@ -152,3 +152,14 @@ def test_an_offset_one_bit_off_wins_over_an_end_that_no_record_reaches(tmp_path:
     write(partition, {**segments, 0: [*damaged[:-1], at_offset(damaged[-1], 217 ^ 4)]})
     assert salvage(partition).cuts == []
     assert read(partition) == {**segments, 0: damaged}
+
+
+def test_the_next_batch_wins_over_an_end_that_no_record_reaches(tmp_path: Path) -> None:
+    """The batch after it follows the next one without a gap."""
+    partition = copy_of(CLEANED, tmp_path)
+    segments = read(partition)
+    segments[239][0] = up_to(segments[239][0], 247)
+    write(partition, segments)
+    found = salvage(partition)
+    assert read(partition) == {**segments, 239: segments[239][1:]}
+    assert [cut.message for _, cut in found.cuts] == [f"offsets 239 to 247 {EXCESS_OFFSETS}"]

@@ -18,7 +18,6 @@ from kseg.limits import MAX_INDEX_BYTES
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.indexes import EntryWindows
-from kseg.stores.place import Place
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 
 # Walks an index file along the batches of its segment (`kseg.kernel.state.indexing`), window by window.
@@ -362,7 +361,7 @@ class IndexRule(Rule):
                 orphans.append((name, stem))
         lost = self._lost_offsets({int(stem) for _, stem in orphans})
         for name, stem in orphans:
-            path, text, details = Place(self.partition.directory or "") / name, f"there is no {stem}.log", {}
+            path, text, details = self.partition.path(name), f"there is no {stem}.log", {}
             if (last := lost.get(int(stem))) is not None:
                 text += f": offsets {int(stem)} to {last} are gone, unless retention has deleted them"
                 details = {"firstMissing": int(stem), "lastMissing": last}

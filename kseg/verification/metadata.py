@@ -26,7 +26,7 @@ from kseg.segment.survey import DEEP, QUICK, HeaderRows
 from kseg.sidefiles.problems import SideFileProblem, problems_of
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.stores.place import Place
-from kseg.verification.partition import CheckedSegment, Rule, add_unread
+from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule, add_unread
 from kseg.verification.report import Report
 
 if TYPE_CHECKING:
@@ -115,11 +115,6 @@ def start_without(snapshot: str) -> str:
 #
 # Sources: OffsetMetadataManager, RemoteLogMetadataCache of Kafka 4.3.1.
 
-_SEGMENT, _UPDATE = 0, 1
-"""Record types of __remote_log_metadata."""
-_DELETED = 3
-"""DELETE_SEGMENT_FINISHED."""
-
 
 class LogExtent(NamedTuple):
     """A partition that was checked: log start and end offset."""
@@ -161,92 +156,45 @@ def judge_commits(
             report.add(code, extent.path, text, offset=groups[0].offset, details=details)
 
 
-class RemoteMetadataRule(Rule):
-    """Reads __remote_log_metadata after its segments."""
-
-    def finish(self) -> None:
-        partition = self.partition
-        if partition.settings.level != DEEP:
-            return
-        from kseg.decoders.framed import read_framed
-        from kseg.decoders.schemas import REMOTE_LOG_METADATA
-        from kseg.formats.schema import MessageError
-        from kseg.node.remote_partitions import record_values
-
-        begun: set[str] = set()
-        updated: dict[str, int] = {}
-        try:
-            for value in record_values(partition.name):
-                try:
-                    record = read_framed(value, REMOTE_LOG_METADATA)
-                except MessageError:
-                    continue  # reported by dump
-                if record.api_key not in (_SEGMENT, _UPDATE):
-                    continue
-                segment = record.fields["remoteLogSegmentId"]
-                place = segment["topicIdPartition"]
-                key = f"{place['name']}-{place['partition']} {segment['id']}"
-                if record.api_key == _SEGMENT:
-                    begun.add(key)
-                elif key not in begun:
-                    updated[key] = record.fields["remoteLogSegmentState"]
-        except (KsegError, OSError):
-            return  # reported for the segment
-        lacking = sorted(updated.keys() - begun)
-        if lacking:
-            text = f"{plural(len(lacking), 'remote segment has', 'remote segments have')} updates only: {some(lacking)}"
-            are_gone = all(updated[key] == _DELETED for key in lacking)
-            details = {"count": len(lacking)}
-            self.report.add(
-                "remote-metadata-incomplete", partition.name, text, severity=INFO if are_gone else None, details=details
-            )
-
-
-# Checks partition.metadata: a broker that finds another topic's id there renames the partition and starts an empty
-# one.
-#
-# Sources: PartitionMetadataFile, UnifiedLog.initializeTopicId, LogManager.isStrayReplica of Kafka 4.3.1.
-
 _MAX_BYTES = 1 << 16
 
 
-class TopicIdRule(Rule):
-    """Reads the file after all segments; stores the id in ``partition.topic_id``."""
+def judge_partition_metadata(partition: PartitionCheck) -> None:
+    """Checks partition.metadata, and stores its topic id in ``partition``: a broker that finds another topic's id there
+    renames the partition and starts an empty one.
 
-    def finish(self) -> None:
-        partition = self.partition
-        if is_moved(partition.own_name):
-            return
-        if PARTITION_METADATA not in partition.names:
-            if partition.broker.is_kraft and any(segment.size for segment in partition.segments):
-                text, severity = f"the log holds records, but there is no {PARTITION_METADATA}", None
-                if partition.topic == segment_files.METADATA_TOPIC:
-                    text, severity = f"there is no {PARTITION_METADATA}: the next start writes it", INFO
-                self.report.add("no-partition-metadata", partition.name, text, severity=severity)
-            return
-        path = Place(partition.name) / PARTITION_METADATA
-        found: PartitionMetadata | SideFileProblem | None = None
-        try:
-            for found in read_partition_metadata(path.head(_MAX_BYTES)):
-                if isinstance(found, SideFileProblem):
-                    # Kafka's reader foresees malformed lines, but neither missing ones nor ids that are no UUID.
-                    stops = found.code == "missing-field" or (
-                        found.code == "bad-value" and segment_files.ZERO_UUID_TEXT not in found.message
-                    )
-                    details = {"reason": REFUSED if stops else OFFLINE}
-                    place = found.position, found.length
-                    self.report.add("bad-partition-metadata", path, found.message, *place, details=details)
-        except PermissionError as error:
-            add_unread(path, self.report, error)
-        except OSError as error:
-            self.report.add("bad-partition-metadata", path, str(error.strerror))
-        if not isinstance(found, PartitionMetadata):
-            return
+    Sources: PartitionMetadataFile, UnifiedLog.initializeTopicId, LogManager.isStrayReplica of Kafka 4.3.1.
+    """
+    report, path = partition.report, partition.path(PARTITION_METADATA)
+    if is_moved(partition.own_name):
+        return
+    if PARTITION_METADATA not in partition.names:
+        if partition.broker.is_kraft and any(segment.size for segment in partition.segments):
+            text, severity = f"the log holds records, but there is no {PARTITION_METADATA}", None
+            if partition.topic == segment_files.METADATA_TOPIC:
+                text, severity = f"there is no {PARTITION_METADATA}: the next start writes it", INFO
+            report.add("no-partition-metadata", partition.name, text, severity=severity)
+        return
+    found: PartitionMetadata | SideFileProblem | None = None
+    try:
+        for found in read_partition_metadata(path.head(_MAX_BYTES)):
+            if isinstance(found, SideFileProblem):
+                # Kafka's reader foresees malformed lines, but neither missing ones nor ids that are no UUID.
+                stops = found.code == "missing-field" or (
+                    found.code == "bad-value" and segment_files.ZERO_UUID_TEXT not in found.message
+                )
+                place, details = (found.position, found.length), {"reason": REFUSED if stops else OFFLINE}
+                report.add("bad-partition-metadata", path, found.message, *place, details=details)
+    except PermissionError as error:
+        add_unread(path, report, error)
+    except OSError as error:
+        report.add("bad-partition-metadata", path, str(error.strerror))
+    if isinstance(found, PartitionMetadata):
         partition.topic_id = found.topic_id
-        judge_topic_id(path, partition.topic, found.topic_id, partition.broker, self.report)
+        _judge_topic_id(path, partition.topic, found.topic_id, partition.broker, report)
 
 
-def judge_topic_id(path: str, topic: str | None, topic_id: str, state: BrokerState, report: Report) -> None:
+def _judge_topic_id(path: str, topic: str | None, topic_id: str, state: BrokerState, report: Report) -> None:
     """Compares the topic id in a partition.metadata with __cluster_metadata. ``state``: what that says about the
     partition."""
     wanted, own = state.topic_id, {"topicId": topic_id}
@@ -355,7 +303,7 @@ class MetadataLogRule(Rule):
                 f"{sum(only_log.values())} of the log missing, "
                 f"as {type_name(CLUSTER_METADATA[kind])} {json_text(fields)[:80]}"
             )
-            path = Place(self.partition.name) / name
+            path = self.partition.path(name)
             self.report.add("metadata-snapshot-mismatch", path, text)
 
     def _quorum_state(self, epoch_of_snapshots: int) -> None:
@@ -363,7 +311,7 @@ class MetadataLogRule(Rule):
             return
         from kseg.sidefiles.text_files import QuorumState, read_quorum_state
 
-        path = Place(self.partition.name) / segment_files.QUORUM_STATE
+        path = self.partition.path(segment_files.QUORUM_STATE)
         try:
             with path.open() as stream:
                 state, *problems = read_quorum_state(stream.read(MAX_TEXT_BYTES))

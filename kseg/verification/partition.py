@@ -4,7 +4,8 @@
 """
 
 import stat
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -87,6 +88,17 @@ class Rule:
 
     def finish(self) -> None:
         """Called after all segments."""
+
+
+class FinalCheck(Rule):
+    """A check that needs only the results of the rules before it, or other files of the partition."""
+
+    def __init__(self, partition: "PartitionCheck", judge: "Callable[[PartitionCheck], None]") -> None:
+        super().__init__(partition)
+        self._judge = judge
+
+    def finish(self) -> None:
+        self._judge(self.partition)
 
 
 # Files that cannot be checked: compressed, unreadable, or not regular.
@@ -232,6 +244,10 @@ class PartitionCheck:
     outlook: "Outlook | None" = None
     """What a salvage restores; `kseg.verification.gaps` computes it if it is needed."""
 
+    def __post_init__(self) -> None:
+        self.codes_before = Counter(self.report.totals.codes)
+        """The findings before this partition."""
+
     def advance(self, count: int) -> None:
         """Receives numbers of bytes read."""
         if self.counts_bytes:
@@ -240,6 +256,10 @@ class PartitionCheck:
     @property
     def name(self) -> str:
         return self.directory or "-"
+
+    def path(self, name: str) -> Place:
+        """Returns the path of a file in the directory."""
+        return Place(self.directory or "") / name
 
     @property
     def extent(self) -> LogSpan | None:

@@ -19,7 +19,7 @@ from kseg.segment.paths import some
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores.place import Place
-from kseg.verification.partition import LogSpan, Rule
+from kseg.verification.partition import LogSpan, PartitionCheck
 from kseg.verification.report import Report
 
 _OF_CONFLUENT = (".tierstate", ".tierstate.mutable", ".checksum", ".checksums", ".adler")
@@ -52,15 +52,12 @@ def judge_surroundings(directory: LogDirectory, node: Node, report: Report) -> N
     _lone_copies(directory, node, report)
 
 
-class OwnerRule(Rule):
+def judge_owner(partition: PartitionCheck) -> None:
     """Reports a partition that the owner of its log directory cannot write."""
-
-    def finish(self) -> None:
-        partition = self.partition
-        if partition.listing is not None:
-            place = Place(partition.name)
-            asked = chain([place.status], (entry.stat for entry in partition.listing.files.values()))
-            _owners(place, asked, partition.broker.owner, self.report)
+    if partition.listing is not None:
+        place = Place(partition.name)
+        asked = chain([place.status], (entry.stat for entry in partition.listing.files.values()))
+        _owners(place, asked, partition.broker.owner, partition.report)
 
 
 def _owners(path: str, asked: Iterable[_Status], owner: tuple[int, int] | None, report: Report) -> None:

@@ -239,7 +239,7 @@ class ProducerRule(Rule):
         self._is_on_segment = False
 
     def _snapshot_path(self, offset: int) -> str:
-        return Place(self.partition.directory or "") / (segment_stem(offset) + SNAPSHOT)
+        return self.partition.path(segment_stem(offset) + SNAPSHOT)
 
     def begin(self, segment: CheckedSegment) -> None:
         # 0.7 has neither producers nor logical offsets.

@@ -28,7 +28,7 @@ from kseg.stores.archives.mounting import packed_segment_at
 from kseg.stores.place import Place
 from kseg.stores.source import open_source
 from kseg.stores.windows import Buffers
-from kseg.verification import log_directories, surroundings
+from kseg.verification import log_directories
 from kseg.verification import partition as partition_check
 from kseg.verification.batches import BatchRule
 from kseg.verification.partition import CheckedSegment, CheckSettings, LogSpan, PartitionCheck, Rule
@@ -164,7 +164,7 @@ class DirectoryCheck:
             return True
         if directory is not None:
             report.directories.append(log_directories.CheckedDirectory(directory, topic_ids, extents))
-            surroundings.judge_late_starts(directory, node, extents, report)
+            log_directories.judge_late_starts(directory, node, extents, report)
             known = {name: topic_id for name, topic_id in topic_ids.items() if topic_id is not None}
             log_directories.judge_topic_ids(directory, node, known, report)
             if segment_files.REMOTE_INDEX_CACHE in directory.directories:

@@ -5,9 +5,8 @@ Sources: KafkaRaftLog, Snapshots, FileQuorumStateStore of Kafka 4.3.1.
 
 import json
 import os
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kseg.errors import KsegError, PathError
 from kseg.findings.table import DOUBTFUL, INFO, OFFLINE, REFUSED, WARNING
@@ -20,7 +19,6 @@ from kseg.releases.release import NEWEST
 from kseg.segment import files as segment_files
 from kseg.segment.files import BOOTSTRAP, SegmentFile
 from kseg.segment.items import Damage, Record, RecordBatch
-from kseg.segment.paths import some
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import DEEP, QUICK, HeaderRows
 from kseg.sidefiles.problems import SideFileProblem, problems_of
@@ -30,7 +28,6 @@ from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule, ad
 from kseg.verification.report import Report
 
 if TYPE_CHECKING:
-    from kseg.node.coordinators import GroupOffsets
     from kseg.node.metadata_image import MetadataImage
 
 # Checks snapshots of the cluster metadata (.checkpoint, bootstrap.checkpoint); a KRaft node needs complete ones.
@@ -109,51 +106,6 @@ def start_without(snapshot: str) -> str:
                 load_snapshot(other.path)
                 return other.name
     return "the beginning of its log" if start == 0 else ""
-
-
-# Checks the records of internal topics against other partitions, at level deep: committed offsets, remote segments.
-#
-# Sources: OffsetMetadataManager, RemoteLogMetadataCache of Kafka 4.3.1.
-
-
-class LogExtent(NamedTuple):
-    """A partition that was checked: log start and end offset."""
-
-    path: str
-    topic_id: str | None
-    start: int
-    end: int
-
-
-def judge_commits(
-    offsets: "GroupOffsets", copies: Mapping[tuple[str, int], list[LogExtent]], ids: Mapping[str, str], report: Report
-) -> None:
-    """Reports groups whose committed offset is outside of the log, by all its copies; ``ids``: the topics' ids by the
-    newest metadata, whose copies alone count."""
-    for place, of_place in sorted(offsets.items()):
-        extents = copies.get(place, [])
-        extents = [one for one in extents if one.topic_id in (None, ids.get(place[0]))] or extents
-        if not extents:
-            continue
-        extent = max(extents, key=lambda one: one.end)
-        extent = extent._replace(start=min(one.start for one in extents))
-        ends, starts = f"the log ends at {extent.end}", f"the log starts at {extent.start}"
-        if (count := len(extents)) > 1:
-            ends, starts = (
-                f"no copy of {count} ends after {extent.end}",
-                f"no copy of {count} starts before {extent.start}",
-            )
-        found = [one for one in of_place if extent.topic_id is None or one.topic_id in (None, extent.topic_id)]
-        for code, groups, text in (
-            ("commit-beyond-end", [one for one in found if one.offset > extent.end], ends),
-            ("commit-below-start", [one for one in found if one.offset < extent.start], starts),
-        ):
-            if not groups:
-                continue
-            groups.sort(key=lambda one: (-one.offset, one.group))
-            text += f"; committed offsets of groups: {some([f'{one.group} {one.offset}' for one in groups])}"
-            details = {"waitingGroups": [one.as_object() for one in groups], "count": len(groups)}
-            report.add(code, extent.path, text, offset=groups[0].offset, details=details)
 
 
 _MAX_BYTES = 1 << 16

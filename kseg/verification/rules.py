@@ -22,7 +22,7 @@ def rules_of(partition: PartitionCheck) -> list[Rule]:
     if not partition.is_whole:
         return [rule(partition) for rule in (BatchRule, IndexRule, ProducerRule, CleanerRule, *of_release)]
     from kseg.verification import internal_topics, metadata, side_files  # most single files need none
-    from kseg.verification.surroundings import judge_owner
+    from kseg.verification.log_directories import judge_owner
 
     topic, judge_topic = partition.topic, internal_topics.judge_internal_topic
     rules: tuple[type[Rule] | Callable[[PartitionCheck], None], ...] = (

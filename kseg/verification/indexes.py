@@ -5,7 +5,6 @@ all batches of one append (up to 3.9.0). Brokers since 2.3 do not check indexes 
 """
 
 import os
-from collections.abc import Collection
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -236,51 +235,37 @@ class IndexRule(Rule):
         wrong = [kind for kind in _CODES if kind != kernel.IMPRECISE and totals[kind]]
         if len(wrong) > 1 and 2 * sum(totals[kind] for kind in wrong) > walk.used:
             # Most entries are wrong, in several ways: a broker did not write these bytes.
-            first = min((event for event in walk.events if event.kind in wrong), key=lambda event: event.entry)
-            self._add_range(walk, "corrupt", wrong, first, " are wrong")
+            events = sorted((event for event in walk.events if event.kind in wrong), key=lambda event: event.entry)
+            self._add_events(walk, "corrupt", events, " are wrong")
         elif walk.events:
             for code in dict.fromkeys(_CODES.values()):
                 self._add_events(walk, code, [event for event in walk.events if _CODES[event.kind] == code])
         return bool(wrong)
 
-    def _add_events(self, walk: IndexWalk, code: str, events: list[IndexEvent]) -> None:
-        """Reports the entries of these events, adjacent ones together; one range for all if there are many."""
-        kinds = {event.kind for event in events}
-        severity = None
+    def _add_events(self, walk: IndexWalk, code: str, events: list[IndexEvent], are_wrong: str = "") -> None:
+        """Reports the entries of these events, adjacent ones together; one range for all if there are many, or if
+        ``are_wrong`` tells that they are."""
+        kinds, severity = {event.kind for event in events}, None
         if code == "beyond-log" and walk.width == kernel.TIMES and self._is_closed:
             severity = WARNING
         if code == "imprecise" and self.partition.is_compacted:
             # The cleaner indexes a batch by its last kept record.
             severity = INFO
-        if sum(walk.state.totals[kind] for kind in kinds) > SHOWN_EACH:
-            self._add_range(walk, code, kinds, events[0], severity=severity)
-            return
+        found, total = [], sum(walk.state.totals[kind] for kind in kinds)
+        if are_wrong or total > SHOWN_EACH:
+            end = max(walk.state.last_about[kind] for kind in kinds) + 1
+            found, events = [(events[0], end, total, f"{total} of {walk.used} entries{are_wrong}; the first: ")], []
         while events:
-            head, text = events[0], self._text(walk, events[0])
-            count = next((i for i, event in enumerate(events) if event.entry != head.entry + i), len(events))
-            if count > 1:
-                text = f"{count} entries; the first: {text}"
-            self._add_entries(walk, code, text, head, head.entry + count, count, severity)
+            first = events[0]
+            count = next((i for i, event in enumerate(events) if event.entry != first.entry + i), len(events))
+            found.append((first, first.entry + count, count, f"{count} entries; the first: " if count > 1 else ""))
             events = events[count:]
-
-    def _add_range(
-        self, walk: IndexWalk, code: str, kinds: Collection[int], first: IndexEvent, are_wrong: str = "",
-        severity: str | None = None,
-    ) -> None:  # fmt: skip
-        """Adds one finding for all entries with events of these kinds, from the ``first`` one to the last."""
-        count = sum(walk.state.totals[kind] for kind in kinds)
-        text = f"{count} of {walk.used} entries{are_wrong}; the first: {self._text(walk, first)}"
-        end = max(walk.state.last_about[kind] for kind in kinds) + 1
-        self._add_entries(walk, code, text, first, end, count, severity)
-
-    def _add_entries(
-        self, walk: IndexWalk, code: str, message: str, first: IndexEvent, end: int, count: int, severity: str | None
-    ) -> None:
-        """Adds a finding about ``count`` of the entries from that of an event up to number ``end``."""
         value = "entryTimestamp" if walk.width == kernel.TIMES else "entryPosition"
-        details = {"entry": first.entry, "entries": count, "entryOffset": first.offset, value: first.value}
-        place = {"position": first.entry * walk.width, "length": (end - first.entry) * walk.width}
-        self._add_about(walk, code, message, severity, **place, offset=first.offset, details=details)
+        for first, end, count, text in found:
+            details = {"entry": first.entry, "entries": count, "entryOffset": first.offset, value: first.value}
+            place = {"position": first.entry * walk.width, "length": (end - first.entry) * walk.width}
+            text += self._text(walk, first)
+            self._add_about(walk, code, text, severity, **place, offset=first.offset, details=details)
 
     def _text(self, walk: IndexWalk, event: IndexEvent) -> str:
         kind, a = event.kind, event.a

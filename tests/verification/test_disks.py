@@ -8,7 +8,7 @@ import pytest
 from cli.command import Kseg
 from kseg.node.node import Nodes
 from segment.segments import TESTDATA
-from verification.log_directories import OTHER_ID, Checked, check_node, checkpoint, edited
+from verification.log_directories import OTHER_ID, check_node, checkpoint, edited
 
 WHOLE = TESTDATA / "log-directories" / "4.4.0" / "logs"
 OLD_ID = "H2bQkJEeTKO7Ax3ZgWhC_A"
@@ -33,12 +33,8 @@ def named(disks: tuple[Path, ...], *log_dirs: Path) -> str:
     return f"node.id=1\nprocess.roles=broker\nlog.dirs={dirs}"
 
 
-def errors(found: Checked) -> list[str]:
-    return [finding.code for finding in found.findings if finding.severity == "error"]
-
-
 def test_nothing_has_happened(disks: tuple[Path, Path]) -> None:
-    assert errors(check_node(server=named(disks))) == []
+    assert check_node(server=named(disks)).errors == []
 
 
 @pytest.mark.parametrize("has_new_id", [False, True])
@@ -63,7 +59,7 @@ def test_meta_properties_is_written_again(kseg: Kseg, disks: tuple[Path, Path], 
     assert kseg(*step.argv[1:]).status == 0
     assert f"directory.id={OLD_ID}\n" in path.read_text()
     assert (d2 / ".kafka_cleanshutdown").exists(), "no log changes"
-    assert errors(check_node(server=named(disks))) == []
+    assert check_node(server=named(disks)).errors == []
     assert kseg("undo", d2).status == 0
     assert (path.read_text() if path.exists() else None) == before
     assert (d2 / ".kafka_cleanshutdown").exists()
@@ -121,7 +117,7 @@ def test_a_partition_that_never_had_records_is_not_missed(disks: tuple[Path, Pat
     assert found.one("only-replica-missing").details["partitions"] == [FEW], "the node is named, so no part is copied"
     assert "assigned-partition-missing" not in found.codes
     (disks[1] / "replication-offset-checkpoint").write_text(checkpoint("cmptx 1 132", "few 0 0"))
-    assert errors(check_node(server=named(disks))) == []
+    assert check_node(server=named(disks)).errors == []
 
 
 def test_the_copy_that_is_not_assigned_is_to_be_moved_away(disks: tuple[Path, Path]) -> None:
@@ -149,7 +145,7 @@ def test_a_partition_that_was_moved_by_hand(disks: tuple[Path, Path]) -> None:
     d1, d2 = disks
     (d2 / FEW).rename(d1 / FEW)
     found = check_node(server=named(disks))
-    assert errors(found) == []
+    assert found.errors == []
     assert found.one("partition-elsewhere").details == {"partitions": [{"partition": FEW, "logDirectory": str(d2)}]}
     assert "partition-missing" not in found.codes
 

@@ -14,26 +14,60 @@ from kseg.kernel.layout.rows import BATCH_WIDTH
 from kseg.kernel.scan.headers import EVENT_WIDTH
 from kseg.kernel.state import indexing as kernel
 from kseg.node.log_directory import BrokerState
+from kseg.segment.files import list_segments
 from kseg.segment.survey import DEEP, FULL, QUICK, HeaderRows
 from kseg.sidefiles import indexes
-from kseg.verification.indexes import IndexWalk
-from kseg.verification.partition import CheckSettings
+from kseg.stores.windows import Buffers
+from kseg.verification.batches import BatchRule
+from kseg.verification.indexes import IndexRule, IndexWalk
+from kseg.verification.partition import CheckSettings, PartitionCheck, judge_segments
 from kseg.verification.report import Finding, Report
 from kseg.verification.run import judge_path
 from segment.header_rows import header_row
-from verification.index_cases import (
-    DAMAGED,
-    NOW_MS,
-    STEM,
-    TESTDATA,
-    closed,
-    codes,
-    entries,
-    findings,
-    repeated_batch,
-    set_entry,
-)
+from segment.segments import entries as batches_of
+from verification.partitions import LATER_MS, STEM, TESTDATA, Found, set_entry
 from verification.partitions import copied as copy_of
+
+
+def closed(partition: Path) -> Path:
+    """The partition with one more, empty segment, so that the one before it counts as closed."""
+    (partition / f"{1 << 40:020}.log").touch()
+    (partition / f"{1 << 40:020}.index").touch()
+    return partition
+
+
+def findings(
+    partition: Path, level: int = FULL, broker: BrokerState | None = None, live: bool = False
+) -> list[Finding]:
+    """What is found about indexes in a partition directory, or of a file."""
+    found, settings = Found(), CheckSettings(level, LATER_MS, is_live=live)
+    if broker is None and not live:
+        judge_path(str(partition), settings, found.report)
+    else:
+        files = [file for file in list_segments(str(partition)) if file.kind == ".log"]
+        judged = PartitionCheck(
+            str(partition), "t", 0, True, settings, found.report, broker or BrokerState(), Buffers()
+        )
+        judge_segments(judged, files, [BatchRule(judged), IndexRule(judged)])
+    return [finding for finding in found.findings if "index" in finding.code or finding.code == "unreadable-bytes"]
+
+
+def codes(partition: Path, level: int = FULL) -> list[str]:
+    return [finding.code for finding in findings(partition, level)]
+
+
+def entries(index: Path) -> list[tuple[int, int]]:
+    return list(struct.iter_unpack(">ii" if index.name.endswith(".index") else ">qi", index.read_bytes()))
+
+
+def repeated_batch(count: int, least_bytes: int = 0) -> bytes:
+    """A log of ``count`` times one real batch of 3 records or more, base offsets going on (no checksum covers them)."""
+    log = (TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0" / f"{STEM}.log").read_bytes()
+    large = (batch for batch in batches_of(log) if len(batch) >= least_bytes)
+    batch = next(batch for batch in large if int.from_bytes(batch[23:27], "big") >= 2)
+    step = int.from_bytes(batch[23:27], "big") + 1
+    return b"".join((i * step).to_bytes(8, "big") + batch[8:] for i in range(count))
+
 
 # The walk along header rows, against a judgement of each entry by itself, in windows of any size.
 
@@ -195,6 +229,7 @@ def test_buffers_that_are_too_short_are_refused() -> None:
         kernel.EntryWalk(10, 8, int64s(EVENT_WIDTH))
 
 
+DAMAGED = TESTDATA / "side-files" / "damaged"
 MIX = TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0"
 OLD = TESTDATA / "kafka-0.8.2.2" / "codecs" / "one-none-0"
 UPGRADED = TESTDATA / "kafka-2.8.2" / "upgraded-from-0.8.2.2" / "one-mixcodec-0"
@@ -374,7 +409,7 @@ def test_a_log_that_grows_meanwhile(tmp_path: Path) -> None:
     told: list[Finding] = []
     whole = (MIX / log.name).read_bytes()
     report = Report(told.append, ("gap-truncated",), lambda _: log.write_bytes(whole) and None)
-    judge_path(str(partition), CheckSettings(FULL, NOW_MS), report)
+    judge_path(str(partition), CheckSettings(FULL, LATER_MS), report)
     assert [finding for finding in told if "beyond" in finding.code] == []
     assert log.read_bytes() == whole
 

@@ -19,19 +19,9 @@ from kseg.segment.survey import DEEP, QUICK
 from kseg.verification import directory_tree
 from kseg.verification.report import AssignedPartition
 from segment.segments import TESTDATA, entries, sealed, spans
-from verification.log_directories import (
-    OTHER_ID,
-    REAL,
-    Checked,
-    check,
-    check_node,
-    checkpoint,
-    copied,
-    edited,
-    kraft,
-    second,
-)
+from verification.log_directories import OTHER_ID, REAL, check, check_node, checkpoint, copied, edited, kraft, second
 from verification.log_directories import TOPIC_ID as DPLAIN
+from verification.partitions import Found
 
 # What the records of internal topics say about other partitions.
 
@@ -102,7 +92,7 @@ def node(tmp_path: Path) -> tuple[Path, Path]:
     return kraft(tmp_path, OFFSETS), second(tmp_path, MORE_OFFSETS)
 
 
-def starts(found: Checked) -> list[bool | None]:
+def starts(found: Found) -> list[bool | None]:
     return [start.starts for start in found.report.starts]
 
 
@@ -522,7 +512,7 @@ def changed_state(logs: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def quorum_of(found: Checked) -> list[tuple[str, str, str]]:
+def quorum_of(found: Found) -> list[tuple[str, str, str]]:
     return [(each.code, each.severity, each.message) for each in found.findings
             if each.code in ("quorum-mismatch", "node-identity-mismatch")]  # fmt: skip
 

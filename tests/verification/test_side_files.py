@@ -8,16 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.command import flip
-from kseg.errors import PathError
 from kseg.findings.table import KINDS
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.sidefiles.kinds import ENTRY_NAMES, list_side_files
-from kseg.verification.partition import CheckSettings
-from kseg.verification.report import Finding, Report
-from kseg.verification.run import judge_path
-from verification.index_cases import NOW_MS, STEM, set_entry
 from verification.log_directories import REAL, TESTDATA, check, checkpoint, copied
-from verification.partitions import message
+from verification.partitions import STEM, message, set_entry
 
 # What a broker's start does with files that no log consists of, and what names do to the broker.
 
@@ -199,13 +194,6 @@ TEXT = TESTDATA / "side-files" / "text"
 MIX = TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0"
 
 
-def judged(path: Path, level: int = FULL) -> tuple[list[Finding], Report]:
-    found: list[Finding] = []
-    report = Report(found.append)
-    judge_path(str(path), CheckSettings(level, NOW_MS), report)
-    return found, report
-
-
 def real_side_files() -> list[Path]:
     folders = {path.parent for path in TESTDATA.glob("kafka-*/**/*") if path.is_file() and path.parent.name != "truth"}
     folders |= {path.parent for path in TEXT.glob("**/*") if path.is_file()}
@@ -219,9 +207,8 @@ def test_real_files_are_right() -> None:
     }  # fmt: skip
     for path in files:
         for level in (QUICK, FULL):
-            found, report = judged(path, level)
-            assert found == [], path
-            assert report.totals.files == 1
+            found = check(path, level)
+            assert (found.findings, found.report.totals.files) == ([], 1), path
 
 
 def test_real_snapshots_are_right() -> None:
@@ -229,17 +216,16 @@ def test_real_snapshots_are_right() -> None:
     assert any(path.name == "bootstrap.checkpoint" for path in files)
     assert any(path.name[:20].isdigit() for path in files)
     for path in files:
-        found, report = judged(path, DEEP)
-        assert found == [], path
-        assert report.totals.files == 1
-        assert report.totals.batches >= 2
+        found = check(path, DEEP)
+        assert (found.findings, found.report.totals.files) == ([], 1), path
+        assert found.report.totals.batches >= 2
 
 
 def test_a_damaged_snapshot_says_what_it_is(tmp_path: Path) -> None:
     source = next(TESTDATA.glob("kafka-4.3.1/internal/__cluster_metadata-0/*0455*.checkpoint"))
     path = Path(shutil.copy(source, tmp_path))
     flip(path, 1000, 4)
-    assert [(finding.code, finding.position) for finding in judged(path)[0]] == [("bad-metadata-snapshot", 166)]
+    assert [place[::2] for place in check(path).places()] == [("bad-metadata-snapshot", 166)]
 
 
 @pytest.mark.parametrize(
@@ -258,9 +244,9 @@ def test_a_damaged_snapshot_says_what_it_is(tmp_path: Path) -> None:
 def test_text_files(name: str, content: bytes, code: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    found, report = judged(path)
-    assert {finding.code for finding in found} == {code}
-    assert (report.totals.files, report.totals.bytes) == (1, len(content))
+    found = check(path)
+    assert {*found.codes} == {code}
+    assert (found.report.totals.files, found.report.totals.bytes) == (1, len(content))
 
 
 def test_an_index_is_compared_with_the_log_beside_it(tmp_path: Path) -> None:
@@ -269,12 +255,12 @@ def test_an_index_is_compared_with_the_log_beside_it(tmp_path: Path) -> None:
     index = tmp_path / f"{STEM}.index"
     set_entry(index, 3, second=1)
     set_entry(tmp_path / f"{STEM}.timeindex", 0, first=7)
-    assert [(f.code, f.position) for f in judged(index)[0]] == [("index-unsorted", 24)]
+    assert [place[::2] for place in check(index).places()] == [("index-unsorted", 24)]
     set_entry(index, 3, second=int.from_bytes(index.read_bytes()[20:24], "big") + 1)
-    assert [(f.code, f.position) for f in judged(index)[0]] == [("index-misleads", 24)]
-    assert judged(index, QUICK)[0] == []
+    assert [place[::2] for place in check(index).places()] == [("index-misleads", 24)]
+    assert check(index, QUICK).findings == []
     (tmp_path / f"{STEM}.log").unlink()
-    assert judged(index)[0] == []
+    assert check(index).findings == []
 
 
 CACHE = TEXT / "4.3.1" / "remote-log-index-cache"
@@ -282,23 +268,17 @@ CACHE = TEXT / "4.3.1" / "remote-log-index-cache"
 
 def test_copies_of_remote_indexes(tmp_path: Path) -> None:
     """They lie in a directory of their own, in a log directory, without any .log."""
-    found, report = judged(CACHE)
-    assert (found, report.totals.files, report.failures) == ([], 6, [])
+    found = check(CACHE)
+    assert (found.findings, found.report.totals.files, found.report.failures) == ([], 6, [])
     (tmp_path / "meta.properties").write_bytes((TEXT / "4.3.1" / "meta.properties").read_bytes())
     copied = Path(shutil.copytree(CACHE, tmp_path / CACHE.name))
     index = copied / "220_mNzJ0K1bQXS_kel3S-aw2A.index"
     index.write_bytes(index.read_bytes() + b"???")
     (copied / f"{index.name}.tmp").write_bytes(b"half of an ent")  # one that is being fetched
     for place in (copied, tmp_path):
-        found, report = judged(place)
-        told = [(f.code, f.file, f.length) for f in found if f.code != "unclean-shutdown"]
-        assert (told, report.failures) == ([("index-bad-size", str(index), 3)], [])
-
-
-def test_a_directory_with_nothing_of_kafka(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").touch()
-    with pytest.raises(PathError, match="nothing of Kafka's in it"):
-        judged(tmp_path)
+        found = check(place)
+        told = [(f.code, f.file, f.length) for f in found.findings if f.code != "unclean-shutdown"]
+        assert (told, found.report.failures) == ([("index-bad-size", str(index), 3)], [])
 
 
 @given(name=st.sampled_from(sorted(ENTRY_NAMES)), content=st.binary(max_size=300))
@@ -308,4 +288,4 @@ def test_no_bytes_raise(tmp_path_factory: pytest.TempPathFactory, name: str, con
     )
     path.write_bytes(content)
     for level in (QUICK, FULL):
-        assert all(finding.code in KINDS for finding in judged(path, level)[0])
+        assert {*check(path, level).codes} <= KINDS.keys()

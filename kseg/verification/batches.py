@@ -23,11 +23,10 @@ from kseg.verification.gaps import TRUNCATED, Gap, Gaps
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details
 
-# Finds the last good offset before a problem and the next one after it, for consumers to seek to.
-
 
 class GoodOffsets:
-    """Reads the headers of a partition and completes the details of findings.
+    """Finds the last good offset before a problem and the next one after it, for consumers to seek to: reads the
+    headers of a partition and completes the details of findings.
 
     A batch is good if its checksum is right and no problem of its records is an error. This is known when the next
     headers arrive. ``waiting``: details that lack the next good offset, after `complete`.
@@ -108,8 +107,6 @@ def _buffer_at(segment: CheckedSegment, position: int) -> Sliceable:
         source = source.behind_proven()
     return b"" if source is None else source.buffer
 
-
-# Header fields of a batch with a problem, for the details of findings.
 
 _FACTS = ("firstOffset", "lastOffset", "recordCount", "producerId", "producerEpoch", "leaderEpoch")
 
@@ -197,8 +194,8 @@ class BatchRule(Rule):
         self._shown = [0] * chain.KINDS
         self._gaps = Gaps(partition)
         self._good = GoodOffsets(partition.buffers.scratch)
-        self._postponed: list[tuple[CheckedSegment, _Found, str]] = []
-        """Findings at the end of a segment that need an offset of the next one."""
+        self._postponed: list[tuple[str, _Found]] = []
+        """Findings at the end of a segment that need an offset of the next one, with its path."""
 
     def begin(self, segment: CheckedSegment) -> None:
         base, is_07 = segment.base_offset, segment.file.is_07
@@ -321,31 +318,25 @@ class BatchRule(Rule):
         details = batch_facts(segment, position, size)
         self._add_shown(segment, _Found(position, size, problem.code, problem.offset, problem.message, details=details))
 
-    def _add_postponed(self) -> None:
-        """Adds findings at the end of earlier segments, whose next good offset is now known or does not exist."""
-        for postponed in self._postponed:
-            self._add(*postponed)
-        self._postponed.clear()
-
-    def _add(self, segment: CheckedSegment, found: _Found, text: str) -> None:
-        self.report.add(
-            found.code, segment.path, text, found.position, found.length, found.offset, details=found.details,
-            needs=found.needs,
-        )  # fmt: skip
+    def _report(self, ready: list[tuple[str, _Found]]) -> None:
+        """Reports findings, whose next good offsets are known or do not exist, and clears the list."""
+        for path, (position, length, code, offset, message, _, needs, details) in ready:
+            self.report.add(code, path, message, position, length, offset, details=details, needs=needs)
+        ready.clear()
 
     def end(self, segment: CheckedSegment) -> None:
         state, total = self._chain, self._valid
         self._good.complete(segment)
         if not self._good.waiting:
-            self._add_postponed()
+            self._report(self._postponed)
         for found in sorted(self._found, key=lambda found: found.position) if self._found else ():
-            text = found.message
             if found.valid >= 0:
-                text += f"; intact batches behind it in this segment: {total - found.valid}"
+                text = f"{found.message}; intact batches behind it in this segment: {total - found.valid}"
+                found = found._replace(message=text)
             if not segment.is_last and any(details is found.details for details in self._good.waiting):
-                self._postponed.append((segment, found, text))
+                self._postponed.append((segment.path, found))
             else:
-                self._add(segment, found, text)
+                self._report([(segment.path, found)])
         counts = list(state.totals) if any(self._shown) else self._shown
         if counts != self._shown:
             for kind, (code, *_) in _EVENTS.items():
@@ -374,7 +365,7 @@ class BatchRule(Rule):
         self._was_damaged = True
 
     def finish(self) -> None:
-        self._add_postponed()
+        self._report(self._postponed)
         self._gaps.add_findings()
         self._early_timestamps()
         magics = [segment.magics for segment in self.partition.segments if not segment.file.is_07]

@@ -23,27 +23,17 @@ from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.kernel.layout.rows import ROW_HEADER_COUNT, ROW_KEY, ROW_OFFSET, ROW_TIMESTAMP, ROW_VALUE, ROW_WIDTH
 from kseg.quantities import plural
 from kseg.segment.items import headers_of
-from kseg.verification.report import Comparison, Report
+from kseg.verification.report import COMPARED_FIELDS, Comparison, Report
 
 if TYPE_CHECKING:
     from kseg.verification.replicas import Replica
 
-KEY, VALUE, HEADERS, TIMESTAMP = "key", "value", "headers", "timestamp"
-FIELDS = (KEY, VALUE, HEADERS, TIMESTAMP)
-
+KEY, VALUE, HEADERS, TIMESTAMP = COMPARED_FIELDS
 _DIGEST_BYTES, _BUCKETS, _CHUNK_BYTES = 16, 256, 12 << 10
 _DIGESTED, _PAIR, _SIZE = Struct(f"<{_DIGEST_BYTES}sq"), Struct("<qq"), Struct("<q")
 _SHOWN = 20
 """Offsets in a message; the details have `_LISTED`."""
 _LISTED = 1000
-
-
-def fields_of_text(text: str) -> tuple[str, ...]:
-    """Reads ``key,value`` or ``content`` for all fields. Raises ValueError."""
-    names = FIELDS if text == "content" else tuple(text.split(","))
-    if not {*names} <= {*FIELDS} or len({*names}) < len(names):
-        raise ValueError(f"{text!r} is neither content nor some of {','.join(FIELDS)}")
-    return names
 
 
 class _Buckets:

@@ -13,7 +13,6 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from kseg.changes.driver.command import ChangeOptions, Recording, run
-from kseg.changes.plan import Plan
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import DELETED, LOG, LOG_07
@@ -40,7 +39,7 @@ from kseg.stores.place import Place
 from kseg.verification.partition import CheckSettings
 from kseg.verification.recovery_checks import RecoveryChecks
 from kseg.verification.replicas import compare_path
-from kseg.verification.report import Finding, Report
+from kseg.verification.report import Comparison, Finding, Report
 
 Options = dict[str, str | None]
 """Options by name; the value of a flag is None."""
@@ -165,7 +164,19 @@ class RepairTarget:
             recording = Recording()
             with suppress(KsegError, OSError):  # then the command fails, and removes nothing
                 run([self.path], partial(planner, make_checks=RecoveryChecks), ChangeOptions(is_dry=True), recording)
-            self._outcomes[key] = _outcome_of(recording.plans)
+            plans = recording.plans
+            removed = sum(
+                removed.records or 0
+                for plan in plans
+                for step in plan.steps
+                # A broker serves these, or nothing else holds the records that are counted.
+                if step.file.removesuffix(DELETED).endswith((LOG, LOG_07)) and step.file.partition(".")[0].isdigit()
+                for removed in step.removed
+            )
+            ends = [fact["nextOffset"] for plan in plans for fact in plan.facts if fact["type"] == "cut"]
+            taken = [row.last_offset for plan in plans for row in plan.from_replica if not row.why]
+            missing = [gap for plan in plans for gap in plan.gaps]
+            self._outcomes[key] = DryRun(bool(plans), removed, min(ends, default=None), taken, missing)
         return self._outcomes[key]
 
     @cached_property
@@ -265,34 +276,18 @@ class RepairTarget:
     def _compared_with(self, copy: Copy) -> tuple[int, bool]:
         """Returns the log end of a copy, and whether it is undamaged and has all intact records of this one."""
         if copy.path not in self._compared:
-            found, ends = list[Finding](), list[int]()
+            found, results = list[Finding](), list[Comparison]()
             with suppress(KsegError, OSError):
-                report, settings = Report(found.append), CheckSettings(FULL, now_ms=0)
-                compare_path(
-                    self.path, copy.path, settings, report, lambda compared: ends.append(compared.last_offsets[1] + 1)
-                )
+                settings = CheckSettings(FULL, now_ms=0)
+                compare_path(self.path, copy.path, settings, Report(found.append), results.append)
             lacks = any(
                 each.code == "replicas-diverge" or (each.code in _LACKING and each.file.startswith(copy.path))
                 for each in found
             )
+            ends = [compared.last_offsets[1] + 1 for compared in results]
             self._compared[copy.path] = (ends[0], not lacks) if ends else (LAST_OFFSET, False)
         return self._compared[copy.path]
 
 
 _LACKING = frozenset({"replica-lacks-records", "replica-not-compared", "replica-ends-earlier"})
 """Findings of a copy that lacks records of the other one."""
-
-
-def _outcome_of(plans: list[Plan]) -> DryRun:
-    """Returns what the plans of one partition do."""
-    removed = sum(
-        removed.records or 0
-        for plan in plans
-        for step in plan.steps
-        # A broker serves these, or nothing else holds the records that are counted.
-        if step.file.removesuffix(DELETED).endswith((LOG, LOG_07)) and step.file.partition(".")[0].isdigit()
-        for removed in step.removed
-    )
-    ends = [fact["nextOffset"] for plan in plans for fact in plan.facts if fact["type"] == "cut"]
-    taken = [row.last_offset for plan in plans for row in plan.from_replica if not row.why]
-    return DryRun(bool(plans), removed, min(ends, default=None), taken, [gap for plan in plans for gap in plan.gaps])

@@ -401,9 +401,7 @@ def judge_misnamed_files(around: PartitionCheck, names: Iterable[str]) -> list[s
         if file is None:
             continue
         found.append(name)
-        partition = partition_check.partition_for_file(
-            around, frozenset(by_stem[name.partition(".")[0]]), counts_bytes=True
-        )
+        partition = partition_check.partition_for_file(around, frozenset(by_stem[name.partition(".")[0]]))
         if file.kind:
             _judge_as_segment(partition, file)
         else:

@@ -295,8 +295,9 @@ def _owners(path: str, asked: Iterable[_Status], owner: tuple[int, int] | None, 
     for ask in asked:
         with suppress(OSError):  # it has gone
             status = ask(follow_symlinks=False)
-            is_ours = status.st_uid == user or stat.S_ISLNK(status.st_mode)
-            if not is_ours and not _may_write(status, group):
+            mode = status.st_mode
+            may_write = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and status.st_gid == group)
+            if not (status.st_uid == user or stat.S_ISLNK(mode) or may_write):
                 others[status.st_uid] += 1
     if others:
         owners = ", ".join(map(str, sorted(others)))
@@ -309,7 +310,9 @@ _BLOCK_BYTES = 4096
 
 
 def _room(directory: LogDirectory, report: Report) -> None:
-    """Reports a log directory whose file system has less space than any start takes.
+    """Reports a log directory whose file system has less space than any start takes: for a new checkpoint beside the
+    old one; for quorum-state and records of the metadata log; after an unclean stop for a snapshot of producers in each
+    partition.
 
     Brokers of 4.4.0 with 3 partitions end at once with 4 KiB left after a clean stop, and with 16 KiB after a kill.
     """
@@ -320,27 +323,14 @@ def _room(directory: LogDirectory, report: Report) -> None:
         if not status.f_blocks or status.f_flag & os.ST_RDONLY:
             return  # a place to keep copies
         free = (status.f_bfree if directory.owner[0] == _ROOT else status.f_bavail) * status.f_frsize
-        needed = _room_of_start(directory)
+        sizes = ((Place(directory.path) / name).size() for name in directory.offsets)
+        checkpoint = max((-(-size // _BLOCK_BYTES) for size in sizes), default=0)
+        partitions = [name for name in directory.directories if not is_moved(name) and parse_partition_name(name)]
+        recovered = 0 if directory.was_clean else len(partitions)
+        needed = _BLOCK_BYTES * (max(checkpoint, 1) + directory.holds_metadata + recovered)
         if free < needed:
             text = f"{free} bytes are free; a start writes at least {needed}"
             report.add("disk-full", directory.path, text, details={"freeBytes": free, "neededBytes": needed})
-
-
-def _room_of_start(directory: LogDirectory) -> int:
-    """Returns the least space that a start takes: for a new checkpoint beside the old one; for quorum-state and records
-    of the metadata log; after an unclean stop for a snapshot of producers in each partition. Raises OSError."""
-    sizes = (Place(directory.path) / name for name in directory.offsets)
-    checkpoint = max((-(-place.size() // _BLOCK_BYTES) for place in sizes), default=0)
-    recovered = 0 if directory.was_clean else sum(map(_is_partition, directory.directories))
-    return _BLOCK_BYTES * (max(checkpoint, 1) + directory.holds_metadata + recovered)
-
-
-def _is_partition(name: str) -> bool:
-    return not is_moved(name) and parse_partition_name(name) is not None
-
-
-def _may_write(status: os.stat_result, group: int) -> bool:
-    return bool(status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and status.st_gid == group))
 
 
 def _policies(directory: LogDirectory, node: Node, report: Report) -> None:

@@ -250,7 +250,7 @@ def judge_side_file(partition: PartitionCheck, side: SideFile) -> None:
 def _count(partition: PartitionCheck, size: int) -> None:
     partition.report.totals.files += 1
     partition.report.totals.bytes += size
-    partition.advance(size)
+    partition.report.advance(size)
 
 
 _CAUSED = frozenset({

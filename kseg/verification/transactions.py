@@ -25,12 +25,6 @@ from kseg.stores.source import open_source
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details
 
-# Checks .snapshot files: readable by a broker, consistent with the log, and not beyond its end.
-#
-# A snapshot lacks producers that have expired (idle for a day, or 7 days in older releases, by the broker's clock and
-# the records' timestamps, with restarts in between). So a missing producer is no error unless it has an open
-# transaction, which never expires.
-
 _SMALL_BYTES = 4096
 _TOO_LARGE_BYTES = (1 << 31) - 8
 """The smallest file that no broker can read, because a broker reads it into one array."""
@@ -85,11 +79,6 @@ def _differing(entry: ProducerStateEntry, right: ProducerStateEntry, last_seen: 
     return None
 
 
-# Checks .txnindex files against the markers of their segments.
-#
-# An entry is in the index of the segment with the ABORT marker. Up to 2.7 a marker of a transaction without data had
-# an entry, too. The start of a transaction is unknown if the log starts later, was compacted or is damaged.
-
 _MAX_WRONG_ENTRIES = 10_000
 """Limit of wrong entries of one file; the rest of such a file is not checked."""
 
@@ -97,7 +86,11 @@ _WIDTH = TransactionIndex.LAYOUT.size
 
 
 class _IndexCheck:
-    """Checks the .txnindex of a segment that was read completely; ``states`` has replayed its batches."""
+    """Checks the .txnindex of a segment that was read completely; ``states`` has replayed its batches.
+
+    An entry is in the index of the segment with the ABORT marker. Up to 2.7 a marker of a transaction without data had
+    an entry, too. The start of a transaction is unknown if the log starts later, was compacted or is damaged.
+    """
 
     def __init__(self, partition: PartitionCheck, states: ProducerStates, segment: CheckedSegment) -> None:
         self._partition, self._report = partition, partition.report
@@ -374,7 +367,12 @@ class ProducerRule(Rule):
             self.report.add(code, segment.path, text, *place, details=details)
 
     def _judge_snapshot(self) -> None:
-        """Checks the next snapshot when all batches below it were replayed, or the log has ended."""
+        """Checks the next snapshot when all batches below it were replayed, or the log has ended.
+
+        A snapshot lacks producers that have expired (idle for a day, or 7 days in older releases, by the broker's clock
+        and the records' timestamps, with restarts in between). So a missing producer is no error unless it has an open
+        transaction, which never expires.
+        """
         offset = self._snapshots.pop()
         path = self._snapshot_path(offset)
         # If no batch ends at its offset, batches are missing or the log was compacted.

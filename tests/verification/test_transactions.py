@@ -373,33 +373,69 @@ def flipped(data: bytes) -> bytes:
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
-@pytest.mark.parametrize(
-    "batches",
-    [
-        pytest.param([batch(0, 7, sequence=9), batch(1, 7, sequence=10)], id="the first that is left"),
-        pytest.param(
-            [batch(0, 7, sequence=0), batch(1, 7, sequence=5, timestamp=START_MS + 24 * HOUR_MS)], id="forgotten"
-        ),
-        pytest.param(
-            [batch(0, 7, sequence=4), batch(1, 7, sequence=0)], id="begun anew after its records were deleted"
-        ),
-        pytest.param([batch(0, 7, sequence=-1), batch(1, 7, sequence=-1)], id="offset commits have none"),
-        pytest.param([batch(0, 7, 0, 0), batch(1, 8, 0, 0), batch(2, 7, 0, 1), batch(3, 8, 0, 1)], id="two by turns"),
-        pytest.param([batch(0, 7, sequence=LAST_SEQUENCE - 1, count=2), batch(2, 7, sequence=0)], id="they go round"),
-        pytest.param(
-            [batch(0, 7), flipped(batch(1, 7, sequence=1)), marker(2, COMMIT, 7), batch(3, 7, sequence=2)],
-            id="one is in damage",
-        ),
-        # So a cleaner leaves them; ProducerAppendInfo passes over the first, and the second is its producer's last.
-        pytest.param(
-            [batch(0, 7, 0), sealed(1, 48, 0, START_MS, 7, 5, -1, b"", 0), batch(2, 7, 0, 1)],
-            id="a control batch without records",
-        ),
-        pytest.param([batch(0, 7, transactional=True, count=0), marker(1, ABORT, 7)], id="aborted, without records"),
-    ],
-)
-def test_sequences_that_brokers_accept(tmp_path: Path, batches: list[bytes]) -> None:
-    assert findings(log_of(tmp_path, batches)) == []
+def opened(*later: bytes) -> list[bytes]:
+    return [batch(0, 7, transactional=True), *later]
+
+
+LOGS: dict[str, tuple[list[bytes], str, int]] = {
+    "the first that is left": ([batch(0, 7, sequence=9), batch(1, 7, sequence=10)], "", 0),
+    "forgotten": ([batch(0, 7, sequence=0), batch(1, 7, sequence=5, timestamp=START_MS + 24 * HOUR_MS)], "", 0),
+    "begun anew after its records were deleted": ([batch(0, 7, sequence=4), batch(1, 7, sequence=0)], "", 0),
+    "offset commits have no sequence": ([batch(0, 7, sequence=-1), batch(1, 7, sequence=-1)], "", 0),
+    "two by turns": ([batch(0, 7, 0, 0), batch(1, 8, 0, 0), batch(2, 7, 0, 1), batch(3, 8, 0, 1)], "", 0),
+    "they go round": ([batch(0, 7, sequence=LAST_SEQUENCE - 1, count=2), batch(2, 7, sequence=0)], "", 0),
+    "one is in damage": (
+        [batch(0, 7), flipped(batch(1, 7, sequence=1)), marker(2, COMMIT, 7), batch(3, 7, sequence=2)], "", 0,
+    ),
+    # So a cleaner leaves them; ProducerAppendInfo passes over the first, and the second is its producer's last.
+    "a control batch without records": (
+        [batch(0, 7, 0), sealed(1, 48, 0, START_MS, 7, 5, -1, b"", 0), batch(2, 7, 0, 1)], "", 0,
+    ),
+    "aborted, without records": ([batch(0, 7, transactional=True, count=0), marker(1, ABORT, 7)], "", 0),
+    "a sequence comes again": (
+        [batch(0, 7, sequence=1), batch(1, 7, sequence=2), batch(2, 7, sequence=1)], "producer-sequence-gap", 2,
+    ),
+    "an epoch does not begin at 0": (
+        [batch(0, 7, 0, 5), batch(1, 7, 1, 0), batch(2, 7, 2, 3)], "producer-sequence-gap", 2,
+    ),
+    "a marker of an older coordinator": (
+        [marker(0, COMMIT, 7, 0, 5), marker(1, COMMIT, 7, 0, 4)], "coordinator-epoch-falls", 1,
+    ),
+    "a batch outside the open transaction": (
+        opened(batch(1, 7, sequence=1), marker(2, COMMIT, 7)), "batch-outside-transaction", 1,
+    ),
+    "an epoch falls": ([batch(0, 7, 3), batch(1, 7, 2)], "producer-epoch-falls", 1),
+    "the epoch of a marker falls": ([marker(0, ABORT, 8, 4), marker(1, ABORT, 8, 3)], "producer-epoch-falls", 1),
+    "a later epoch in an open transaction": (
+        opened(batch(1, 7, 1, transactional=True), marker(2, COMMIT, 7, 1)), "hanging-transaction", 1,
+    ),
+    "open": (opened(), "open-transaction", 0),
+    "open for long by producers": (opened(batch(1, timestamp=START_MS + HOUR_MS)), "hanging-transaction", 0),
+    "open for long by brokers": (
+        opened(marker(1, COMMIT, 8), marker(2, COMMIT, 8, timestamp=START_MS + HOUR_MS)), "hanging-transaction", 0,
+    ),
+    "the clock of brokers is the better one": (
+        opened(marker(1, COMMIT, 8), batch(2, timestamp=START_MS + HOUR_MS), marker(3, COMMIT, 8)),
+        "open-transaction", 0,
+    ),
+    "timestamps that are no clock": (
+        [
+            marker(0, COMMIT, 8, timestamp=START_MS + 9 * HOUR_MS), batch(1, 7, transactional=True),
+            batch(2, timestamp=START_MS + HOUR_MS),
+        ],
+        "open-transaction", 1,
+    ),
+    "a timestamp in the future": (opened(batch(1, timestamp=NOW_MS + 1)), "open-transaction", 0),
+}  # fmt: skip
+"""Batches; the code of the only finding, "" for none, and its offset."""
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_sequences_epochs_and_transactions(tmp_path: Path, name: str) -> None:
+    batches, code, offset = LOGS[name]
+    found = findings(log_of(tmp_path, batches))
+    expected = [(code, KINDS[code].severity, offset)] if code else []
+    assert [(finding.code, finding.severity, finding.offset) for finding in found] == expected
 
 
 @pytest.mark.parametrize(("offset", "told"), [(5, []), (1, ["producer-sequence-gap"])])
@@ -408,40 +444,6 @@ def test_sequences_have_gaps_where_offsets_have_and_if_compacted(offset: int, to
     log = log_of(tmp_path, [batch(0, 7, sequence=0), batch(offset, 7, sequence=5)])
     assert codes(findings(log)) == told
     assert findings(log, broker=BrokerState(is_compacted=True)) == []
-
-
-@pytest.mark.parametrize(
-    ("batches", "code", "offset"),
-    [
-        pytest.param(
-            [batch(0, 7, sequence=1), batch(1, 7, sequence=2), batch(2, 7, sequence=1)],
-            "producer-sequence-gap", 2, id="a sequence comes again",
-        ),
-        pytest.param(
-            [batch(0, 7, 0, 5), batch(1, 7, 1, 0), batch(2, 7, 2, 3)],
-            "producer-sequence-gap", 2, id="an epoch does not begin at 0",
-        ),
-        pytest.param(
-            [marker(0, COMMIT, 7, 0, 5), marker(1, COMMIT, 7, 0, 4)],
-            "coordinator-epoch-falls", 1, id="a marker of an older coordinator",
-        ),
-        pytest.param(
-            [batch(0, 7, transactional=True), batch(1, 7, sequence=1), marker(2, COMMIT, 7)],
-            "batch-outside-transaction", 1, id="a batch outside the open transaction",
-        ),
-        pytest.param([batch(0, 7, 3), batch(1, 7, 2)], "producer-epoch-falls", 1, id="an epoch falls"),
-        pytest.param(
-            [marker(0, ABORT, 8, 4), marker(1, ABORT, 8, 3)], "producer-epoch-falls", 1, id="of a marker too",
-        ),
-        pytest.param(
-            [batch(0, 7, transactional=True), batch(1, 7, 1, transactional=True), marker(2, COMMIT, 7, 1)],
-            "hanging-transaction", 1, id="a later epoch in an open transaction",
-        ),
-    ],
-)  # fmt: skip
-def test_a_break_is_found_where_it_is(tmp_path: Path, batches: list[bytes], code: str, offset: int) -> None:
-    (found,) = findings(log_of(tmp_path, batches))
-    assert (found.code, found.severity, found.offset) == (code, KINDS[code].severity, offset)
 
 
 @pytest.mark.parametrize(
@@ -456,43 +458,6 @@ def test_a_control_record_that_is_no_marker_is_found(tmp_path: Path, kind: int |
     found = findings(log_of(tmp_path, [good, bad]))
     assert [(finding.code, finding.severity, finding.offset) for finding in found] == [("bad-control-record", ERROR, 1)]
     assert told in found[0].message
-
-
-def opened(*later: bytes) -> list[bytes]:
-    return [batch(0, 7, transactional=True), *later]
-
-
-@pytest.mark.parametrize(
-    ("batches", "code"),
-    [
-        pytest.param(opened(), "open-transaction", id="alone"),
-        pytest.param(opened(batch(1, timestamp=START_MS + HOUR_MS)), "hanging-transaction", id="by producers"),
-        pytest.param(
-            opened(marker(1, COMMIT, 8), marker(2, COMMIT, 8, timestamp=START_MS + HOUR_MS)),
-            "hanging-transaction",
-            id="by brokers",
-        ),
-        pytest.param(
-            opened(marker(1, COMMIT, 8), batch(2, timestamp=START_MS + HOUR_MS), marker(3, COMMIT, 8)),
-            "open-transaction",
-            id="the clock of brokers is the better one",
-        ),
-        pytest.param(
-            [
-                marker(0, COMMIT, 8, timestamp=START_MS + 9 * HOUR_MS),
-                batch(1, 7, transactional=True),
-                batch(2, timestamp=START_MS + HOUR_MS),
-            ],
-            "open-transaction",
-            id="timestamps that are no clock",
-        ),
-        pytest.param(opened(batch(1, timestamp=NOW_MS + 1)), "open-transaction", id="a timestamp in the future"),
-    ],
-)
-def test_a_transaction_that_is_open_for_long_is_hanging(tmp_path: Path, batches: list[bytes], code: str) -> None:
-    (found,) = findings(log_of(tmp_path, batches))
-    assert found.code == code
-    assert found.severity == KINDS[code].severity
 
 
 def test_an_open_transaction_is_told_where_it_begins(tmp_path: Path) -> None:

@@ -190,13 +190,6 @@ def test_a_log_start_that_no_snapshot_reaches(tmp_path: Path) -> None:
     assert check(metadata).one("broker-would-not-start").offset == 164
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"data_version":7}', '{"leaderId":1,"data_version":0}'])
-def test_quorum_state_that_stops_a_node(tmp_path: Path, text: str) -> None:
-    logs = kraft(tmp_path)
-    (logs / "__cluster_metadata-0" / "quorum-state").write_text(text)
-    assert set(check(logs).serious) == {"bad-quorum-state"}
-
-
 FUZZED = ("meta.properties", "replication-offset-checkpoint", "bootstrap.checkpoint", "dplain-0/partition.metadata")
 
 

@@ -72,13 +72,6 @@ def gaps(found: Found) -> list[tuple[str, str]]:
     return [(finding.code, finding.severity) for finding in found.findings if finding.code.startswith("gap-")]
 
 
-def test_nothing_tells_of_the_first_batches(tmp_path: Path) -> None:
-    """A cleaner has taken them, but that they were cut off would look the same."""
-    found = check(alone("kafka-4.3.1/compacted/e-plain-0", tmp_path))
-    assert gaps(found) == [("gap-unexplained", "warning")]
-    assert "lost or removed by the cleaner" in found.one("gap-unexplained").message
-
-
 FIRST, THIRD = batch_of(range(3)), batch_of(range(6, 9))
 LAST = batch_of(range(9, 12))
 

@@ -312,24 +312,6 @@ def test_offsets_of_appends_and_of_nothing(tmp_path: Path) -> None:
     ]
 
 
-def test_entries_that_no_search_can_use(tmp_path: Path) -> None:
-    copied = copy_of(MIX, tmp_path)
-    index, times = copied / f"{STEM}.index", copied / f"{STEM}.timeindex"
-    whole, whole_times = index.read_bytes(), times.read_bytes()
-    for path, entry, change, expected in (
-        (index, 2, {"first": -3}, "index-below-base"),
-        (index, 2, {"first": entries(index)[1][0]}, "index-unsorted"),
-        (times, 2, {"second": -3}, "time-index-below-base"),
-        (times, 2, {"second": entries(times)[1][1] - 1}, "time-index-unsorted"),
-    ):
-        set_entry(path, entry, **change)
-        found = findings(copied)
-        width = 8 if path is index else 12
-        assert [(f.code, f.severity, f.position, f.length) for f in found] == [(expected, ERROR, entry * width, width)]
-        index.write_bytes(whole)
-        times.write_bytes(whole_times)
-
-
 def test_an_index_without_log(tmp_path: Path) -> None:
     partition = copy_of(MIX, tmp_path)
     orphan = DAMAGED / "orphan-index" / "dplain-0" / "00000000000000007777.index"

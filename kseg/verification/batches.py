@@ -146,8 +146,8 @@ def batch_facts(segment: CheckedSegment, position: int, size: int) -> Details:
     return {"magic": magic, **checksums, **dict(zip(_FACTS, facts, strict=True))}
 
 
-EVENT_LIMIT = 4096
-"""Limit of events that one pass over headers returns."""
+EVENT_LIMIT = SHOWN_PER_FILE * chain.KINDS
+"""Limit of events that one pass over headers returns: all that are shown."""
 FUTURE_MS = DAY_MS
 """Limit of a timestamp's distance to now; a larger one is reported."""
 
@@ -191,7 +191,6 @@ class BatchRule(Rule):
         self._last_epoch = -1
         self._was_damaged = self._overlaps = False
         self._found: list[_Found] = []
-        self._shown = [0] * chain.KINDS
         self._gaps = Gaps(partition)
         self._good = GoodOffsets(partition.buffers.scratch)
         self._postponed: list[tuple[str, _Found]] = []
@@ -202,8 +201,6 @@ class BatchRule(Rule):
         latest_ms = min(self.partition.settings.now_ms + FUTURE_MS, LAST_TIMESTAMP)
         self._chain = chain.Chain(None if is_07 else base, latest_ms, SHOWN_PER_FILE, self._events)
         self._chain.last_epoch = self._last_epoch
-        if any(self._shown):
-            self._shown = [0] * chain.KINDS
         if base is not None and (last := self._last_offset) is not None:
             if base <= last:
                 if not self._overlaps:
@@ -239,7 +236,6 @@ class BatchRule(Rule):
             self.partition.holds_gaps = True
 
     def _event(self, segment: CheckedSegment, headers: HeaderRows, kind: int, row: int, a: int, b: int, c: int) -> None:
-        self._shown[kind] += 1
         batch = headers[row]
         position, size = batch.position, batch.size
         if kind == chain.GAP:
@@ -337,12 +333,10 @@ class BatchRule(Rule):
                 self._postponed.append((segment.path, found))
             else:
                 self._report([(segment.path, found)])
-        counts = list(state.totals) if any(self._shown) else self._shown
-        if counts != self._shown:
-            for kind, (code, *_) in _EVENTS.items():
-                if not (kind == chain.COUNT and self.partition.settings.level == DEEP):
-                    self.report.more(code, segment.path, counts[kind] - self._shown[kind])
-        self._gaps.add_segment(state, counts[chain.GAP], counts[chain.GAP] - self._shown[chain.GAP])
+        for kind, (code, *_) in _EVENTS.items() if any(state.totals) else ():
+            if not (kind == chain.COUNT and self.partition.settings.level == DEEP):
+                self.report.more(code, segment.path, state.totals[kind] - SHOWN_PER_FILE)
+        self._gaps.add_segment(state, state.totals[chain.GAP], max(0, state.totals[chain.GAP] - SHOWN_PER_FILE))
         self._found.clear()
         segment.batches, segment.records = state.batches, state.records
         segment.magics = (state.v0, state.v1, state.v2)

@@ -12,7 +12,7 @@ from kseg.errors import KsegError, PathError
 from kseg.findings.table import DOUBTFUL, INFO, OFFLINE, REFUSED, WARNING
 from kseg.formats.record_batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kseg.formats.suffixes import CHECKPOINT, LOG
-from kseg.node.log_directory import BrokerState, is_moved
+from kseg.node.log_directory import is_moved
 from kseg.quantities import plural
 from kseg.releases.metadata import NEWEST_RULES, MetadataRules
 from kseg.releases.release import NEWEST
@@ -141,15 +141,12 @@ def judge_partition_metadata(partition: PartitionCheck) -> None:
         add_unread(path, report, error)
     except OSError as error:
         report.add("bad-partition-metadata", path, str(error.strerror))
-    if isinstance(found, PartitionMetadata):
-        partition.topic_id = found.topic_id
-        _judge_topic_id(path, partition.topic, found.topic_id, partition.broker, report)
-
-
-def _judge_topic_id(path: str, topic: str | None, topic_id: str, state: BrokerState, report: Report) -> None:
-    """Compares the topic id in a partition.metadata with __cluster_metadata. ``state``: what that says about the
-    partition."""
-    wanted, own = state.topic_id, {"topicId": topic_id}
+    if not isinstance(found, PartitionMetadata):
+        return
+    partition.topic_id = found.topic_id
+    # What __cluster_metadata says.
+    topic, topic_id, state, own = partition.topic, found.topic_id, partition.broker, {"topicId": found.topic_id}
+    wanted = state.topic_id
     if topic == segment_files.METADATA_TOPIC:
         if topic_id != (wanted := segment_files.METADATA_TOPIC_ID):
             text = f"topic id {topic_id}; that of {topic} is {wanted} in each cluster"

@@ -169,7 +169,16 @@ class NodeCheck:
         server, topics, report = self.node.server, self.node.topics, self.report
         self._judge_ids("cluster.id", None, lambda meta: meta.cluster_id)
         self._judge_ids("node.id", None if server is None else server.node_id, lambda meta: meta.number)
-        self._judge_metadata_places()
+        wanted, places = (
+            server and server.metadata_log_dir,
+            [one.path for one in self.directories if one.holds_metadata],
+        )
+        if wanted is None or os.path.realpath(wanted) not in self._real_paths():
+            wanted = places[0] if places else None  # a copy of the directories
+        for path in places:
+            if wanted is not None and os.path.realpath(path) != os.path.realpath(wanted):
+                text = f"the cluster's metadata belong into {wanted}, as metadata.log.dir or the first of log.dirs"
+                report.add("broker-would-not-start", Place(path) / METADATA_PARTITION, text)
         count = sum(len(one.topic_ids) for one in self.found)
         if topics is not None and topics.image.brokers and self.node.number is not None and count:
             if self.node.number not in {*topics.image.brokers, *topics.image.controllers}:
@@ -197,16 +206,6 @@ class NodeCheck:
             elif value != wanted:
                 text = f"{name} is {value}, that of {source} is {wanted}"
                 self.report.add("node-identity-mismatch", Place(directory.path) / META_PROPERTIES, text)
-
-    def _judge_metadata_places(self) -> None:
-        wanted = self.node.server.metadata_log_dir if self.node.server is not None else None
-        places = [one.path for one in self.directories if one.holds_metadata]
-        if wanted is None or os.path.realpath(wanted) not in self._real_paths():
-            wanted = places[0] if places else None  # a copy of the directories
-        for path in places:
-            if wanted is not None and os.path.realpath(path) != os.path.realpath(wanted):
-                text = f"the cluster's metadata belong into {wanted}, as metadata.log.dir or the first of log.dirs"
-                self.report.add("broker-would-not-start", Place(path) / METADATA_PARTITION, text)
 
     def _judge_quorum(self) -> None:
         """Reports what contradicts the voters of the metadata log: those of the newest KRAFT_VOTERS, of

@@ -169,10 +169,8 @@ class NodeCheck:
         server, topics, report = self.node.server, self.node.topics, self.report
         self._judge_ids("cluster.id", None, lambda meta: meta.cluster_id)
         self._judge_ids("node.id", None if server is None else server.node_id, lambda meta: meta.number)
-        wanted, places = (
-            server and server.metadata_log_dir,
-            [one.path for one in self.directories if one.holds_metadata],
-        )
+        wanted = None if server is None else server.metadata_log_dir
+        places = [one.path for one in self.directories if one.holds_metadata]
         if wanted is None or os.path.realpath(wanted) not in self._real_paths():
             wanted = places[0] if places else None  # a copy of the directories
         for path in places:

@@ -14,6 +14,11 @@ from segment.segments import spans
 from verification.log_directories import OTHER_ID, REAL, check, checkpoint, copied, kraft
 
 
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    return copied(tmp_path)
+
+
 def test_no_directory_around_a_partition_says_nothing(tmp_path: Path) -> None:
     shutil.copytree(REAL / "dplain-0", tmp_path / "dplain-0")
     assert check(tmp_path / "dplain-0").codes == []
@@ -29,8 +34,7 @@ def test_no_directory_around_a_partition_says_nothing(tmp_path: Path) -> None:
         ("cleaner-offset-checkpoint", "cleaner-checkpoint-beyond-end"),
     ],
 )
-def test_a_checkpoint_beyond_the_end(tmp_path: Path, file: str, code: str) -> None:
-    logs = copied(tmp_path)
+def test_a_checkpoint_beyond_the_end(logs: Path, file: str, code: str) -> None:
     (logs / file).write_text(checkpoint("dplain 0 151"))
     for path in (logs, logs / "dplain-0"):  # a partition is judged by the directory around it
         found = check(path)
@@ -44,8 +48,7 @@ def test_a_checkpoint_beyond_the_end(tmp_path: Path, file: str, code: str) -> No
 @pytest.mark.parametrize(
     "text", ["zz", "1\n0\n", "0\n2\ndplain 0 1\n", "0\n1\ndplain 0\n", "0\n1\ndplain x 1\n", "0\n7\ndplain 0 99999\n"]
 )
-def test_a_checkpoint_that_no_broker_reads(tmp_path: Path, name: str, text: str) -> None:
-    logs = copied(tmp_path)
+def test_a_checkpoint_that_no_broker_reads(logs: Path, name: str, text: str) -> None:
     (logs / name).write_text(text)
     found = check(logs)
     assert found.serious == ["unreadable-checkpoint"]
@@ -80,8 +83,7 @@ def test_who_needs_meta_properties(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["lost+found", "data", "dplain-", "-0", "x-y", "x-99999999999", "x-0-delete", "x-0-stray", "dplain-00"]
 )
-def test_a_directory_that_keeps_a_broker_from_starting(tmp_path: Path, name: str) -> None:
-    logs = copied(tmp_path)
+def test_a_directory_that_keeps_a_broker_from_starting(logs: Path, name: str) -> None:
     (logs / name).mkdir()
     found = check(logs)
     assert set(found.serious) <= {"broker-would-not-start", "segments-missing"}
@@ -95,8 +97,7 @@ def test_a_directory_that_keeps_a_broker_from_starting(tmp_path: Path, name: str
         ("__cluster_metadata-0", ["segments-missing"]), ("a.b_c-17", ["segments-missing"]),
     ],
 )  # fmt: skip
-def test_an_empty_directory_may_be_there_but_not_as_a_partition(tmp_path: Path, name: str, codes: list[str]) -> None:
-    logs = copied(tmp_path)
+def test_an_empty_directory_may_be_there_but_not_as_a_partition(logs: Path, name: str, codes: list[str]) -> None:
     (logs / name).mkdir()
     assert check(logs).serious == codes
 
@@ -120,8 +121,7 @@ def test_names_as_a_broker_reads_them(name: str, place: tuple[str, int] | None) 
 # partition.metadata
 
 
-def test_partitions_of_a_topic_that_disagree(tmp_path: Path) -> None:
-    logs = copied(tmp_path)
+def test_partitions_of_a_topic_that_disagree(logs: Path) -> None:
     for number in (1, 2):
         shutil.copytree(logs / "dplain-0", logs / f"dplain-{number}")
     (logs / "dplain-1" / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_ID}")
@@ -138,9 +138,8 @@ def test_another_topic_id_than_the_clusters_metadata_says(tmp_path: Path) -> Non
     assert "Y2rdlpQ9R2qbu70MnjhEQg" in check(logs).one("topic-id-mismatch").message
 
 
-def test_partition_metadata_that_is_missing(tmp_path: Path) -> None:
+def test_partition_metadata_that_is_missing(logs: Path) -> None:
     """A KRaft node puts such a partition aside; one without records has not got so far."""
-    logs = copied(tmp_path)
     (logs / "dplain-0" / "partition.metadata").unlink()
     assert check(logs).serious == ["no-partition-metadata"]
     (logs / "empty-0").mkdir()

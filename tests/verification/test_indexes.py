@@ -235,6 +235,11 @@ OLD = TESTDATA / "kafka-0.8.2.2" / "codecs" / "one-none-0"
 UPGRADED = TESTDATA / "kafka-2.8.2" / "upgraded-from-0.8.2.2" / "one-mixcodec-0"
 
 
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    return copy_of(MIX, tmp_path)
+
+
 @pytest.mark.parametrize("partition", [MIX, OLD, UPGRADED], ids=lambda path: path.name)
 def test_each_entry_of_an_offset_index_is_compared(partition: Path, tmp_path: Path) -> None:
     copied = copy_of(partition, tmp_path)
@@ -249,24 +254,22 @@ def test_each_entry_of_an_offset_index_is_compared(partition: Path, tmp_path: Pa
         index.write_bytes(whole)
 
 
-def test_entries_of_a_time_index_may_share_an_offset(tmp_path: Path) -> None:
+def test_entries_of_a_time_index_may_share_an_offset(partition: Path) -> None:
     """TimeIndex.maybeAppend refuses a lower offset than that of the entry before, not the same."""
-    copied = copy_of(MIX, tmp_path)
-    times = copied / f"{STEM}.timeindex"
+    times = partition / f"{STEM}.timeindex"
     set_entry(times, 1, second=entries(times)[2][1])
-    found = findings(copied)
+    found = findings(partition)
     assert [(f.code, f.position) for f in found] == [("time-index-mismatch", 12)]
     assert "up to offset 80 is later" in found[0].message
 
 
-def test_each_entry_of_a_time_index_is_compared(tmp_path: Path) -> None:
-    copied = copy_of(MIX, tmp_path)
-    times = copied / f"{STEM}.timeindex"
+def test_each_entry_of_a_time_index_is_compared(partition: Path) -> None:
+    times = partition / f"{STEM}.timeindex"
     whole = times.read_bytes()
     for i, (timestamp, _) in enumerate(entries(times)):
         for other in (timestamp - 1, timestamp + 1):
             set_entry(times, i, first=other)
-            found = findings(copied)
+            found = findings(partition)
             assert [(f.code, f.severity, f.position, f.length) for f in found] == [
                 ("time-index-mismatch", WARNING, 12 * i, 12)
             ]
@@ -312,8 +315,7 @@ def test_offsets_of_appends_and_of_nothing(tmp_path: Path) -> None:
     ]
 
 
-def test_an_index_without_log(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_an_index_without_log(partition: Path) -> None:
     orphan = DAMAGED / "orphan-index" / "dplain-0" / "00000000000000007777.index"
     (partition / orphan.name).write_bytes(orphan.read_bytes())
     (partition / "00000000000000008888.index").touch()
@@ -322,9 +324,8 @@ def test_an_index_without_log(tmp_path: Path) -> None:
     assert [(f.code, f.severity, Path(f.file).name) for f in found] == [("orphan-index", WARNING, orphan.name)]
 
 
-def test_an_index_of_a_log_with_a_shorter_name(tmp_path: Path) -> None:
+def test_an_index_of_a_log_with_a_shorter_name(partition: Path) -> None:
     """A broker finds no index by the number of such a segment, and no segment by that of the index."""
-    partition = copy_of(MIX, tmp_path)
     log = min(partition.glob("*.log"))
     orphans = sorted(log.with_suffix(suffix) for suffix in (".index", ".timeindex"))
     log.rename(partition / f"{int(log.stem)}.log")
@@ -352,8 +353,7 @@ def test_preallocated_bytes(tmp_path: Path) -> None:
     ]
 
 
-def test_a_log_that_lost_its_end(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_a_log_that_lost_its_end(partition: Path) -> None:
     log = partition / f"{STEM}.log"
     last = entries(partition / f"{STEM}.index")[-1]
     os.truncate(log, last[1])
@@ -367,8 +367,7 @@ def test_a_log_that_lost_its_end(tmp_path: Path) -> None:
     assert severities == {"index-beyond-log": ERROR, "time-index-beyond-log": WARNING}
 
 
-def test_what_the_next_start_rebuilds_is_a_warning(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_what_the_next_start_rebuilds_is_a_warning(partition: Path) -> None:
     set_entry(partition / f"{STEM}.index", 0, second=1)
     scanned = BrokerState(recovery_point=0, was_clean=False, is_known=True)
     below = BrokerState(recovery_point=1 << 40, was_clean=False, is_known=True)
@@ -378,14 +377,12 @@ def test_what_the_next_start_rebuilds_is_a_warning(tmp_path: Path) -> None:
     assert [f.severity for f in findings(partition, broker=clean)] == [ERROR]
 
 
-def test_a_live_segment_may_lag_behind_its_index(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_a_live_segment_may_lag_behind_its_index(partition: Path) -> None:
     os.truncate(partition / f"{STEM}.log", entries(partition / f"{STEM}.index")[-1][1])
     assert findings(partition, live=True) == []
 
 
-def test_a_log_that_grows_meanwhile(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_a_log_that_grows_meanwhile(partition: Path) -> None:
     log = partition / f"{STEM}.log"
     os.truncate(log, entries(partition / f"{STEM}.index")[-1][1])
     told: list[Finding] = []
@@ -396,9 +393,8 @@ def test_a_log_that_grows_meanwhile(tmp_path: Path) -> None:
     assert log.read_bytes() == whole
 
 
-def test_damage_of_the_log_is_not_told_again(tmp_path: Path) -> None:
+def test_damage_of_the_log_is_not_told_again(partition: Path) -> None:
     """Entries that lead to damage, or to a batch whose checksum is wrong, may be right."""
-    partition = copy_of(MIX, tmp_path)
     log, index = partition / f"{STEM}.log", partition / f"{STEM}.index"
     data = bytearray(log.read_bytes())
     position = entries(index)[4][1]
@@ -412,8 +408,7 @@ def test_damage_of_the_log_is_not_told_again(tmp_path: Path) -> None:
     assert findings(partition) == []
 
 
-def test_a_wrong_base_offset_is_not_the_fault_of_an_index(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_a_wrong_base_offset_is_not_the_fault_of_an_index(partition: Path) -> None:
     log, index = partition / f"{STEM}.log", partition / f"{STEM}.index"
     data = bytearray(log.read_bytes())
     position = entries(index)[4][1]
@@ -423,17 +418,16 @@ def test_a_wrong_base_offset_is_not_the_fault_of_an_index(tmp_path: Path) -> Non
         assert findings(partition) == [], wrong
 
 
-def test_missing_indexes(tmp_path: Path) -> None:
-    one = copy_of(MIX, tmp_path)
-    (one / f"{STEM}.timeindex").unlink()
-    assert [(f.code, f.severity, f.file) for f in findings(one)] == [
-        ("time-index-missing", WARNING, str(one / f"{STEM}.log"))
+def test_missing_indexes(partition: Path, tmp_path: Path) -> None:
+    (partition / f"{STEM}.timeindex").unlink()
+    assert [(f.code, f.severity, f.file) for f in findings(partition)] == [
+        ("time-index-missing", WARNING, str(partition / f"{STEM}.log"))
     ]
-    (one / f"{STEM}.index").unlink()
-    assert codes(one) == codes(one, QUICK) == ["index-missing"]
-    assert codes(one / f"{STEM}.log") == []  # somebody's copy of one file
-    (one / f"{STEM}.timeindex").touch()
-    assert codes(one / f"{STEM}.log") == ["index-missing"]
+    (partition / f"{STEM}.index").unlink()
+    assert codes(partition) == codes(partition, QUICK) == ["index-missing"]
+    assert codes(partition / f"{STEM}.log") == []  # somebody's copy of partition file
+    (partition / f"{STEM}.timeindex").touch()
+    assert codes(partition / f"{STEM}.log") == ["index-missing"]
 
     many = copy_of(TESTDATA / "kafka-4.3.1" / "internal" / "__cluster_metadata-0", tmp_path)
     for index in many.glob("*.timeindex"):
@@ -456,8 +450,7 @@ def test_releases_that_wrote_no_time_index(tmp_path: Path) -> None:
     assert [(f.code, f.severity) for f in findings(closed(v1))] == [("time-index-incomplete", INFO)]
 
 
-def test_the_last_timestamp_of_a_closed_segment(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_the_last_timestamp_of_a_closed_segment(partition: Path) -> None:
     times = partition / f"{STEM}.timeindex"
     os.truncate(times, times.stat().st_size - 12)
     assert findings(partition) == []
@@ -468,8 +461,7 @@ def test_the_last_timestamp_of_a_closed_segment(tmp_path: Path) -> None:
     assert "no entry" in findings(partition)[0].message
 
 
-def test_many_wrong_entries_are_told_as_one_range(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_many_wrong_entries_are_told_as_one_range(partition: Path) -> None:
     index = partition / f"{STEM}.index"
     count = len(entries(index))
     for i, (_, position) in enumerate(entries(index)):
@@ -497,8 +489,7 @@ def test_sparse_indexes(tmp_path: Path) -> None:
     assert findings(partition) == []
 
 
-def test_structure_alone_at_the_quick_level(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_structure_alone_at_the_quick_level(partition: Path) -> None:
     index, times = partition / f"{STEM}.index", partition / f"{STEM}.timeindex"
     set_entry(index, 2, second=entries(index)[2][1] + 1)
     assert codes(partition, QUICK) == []
@@ -514,8 +505,7 @@ def test_structure_alone_at_the_quick_level(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_what_cannot_be_read(suffix: str, tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_what_cannot_be_read(suffix: str, partition: Path) -> None:
     path = partition / f"{STEM}{suffix}"
     path.unlink()
     os.mkfifo(path)  # opening it to read must not wait for a writer

@@ -28,6 +28,11 @@ def flipped(path: Path) -> None:
     flip(path, path.stat().st_size // 2 + 200, 4)
 
 
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    return copied(tmp_path)
+
+
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("place", ["plain-0", "loose"])
 def test_a_segment_under_another_name_is_judged(name: str, place: str, tmp_path: Path) -> None:
@@ -114,8 +119,7 @@ def test_what_is_packed_is_told_by_its_first_bytes() -> None:
     ]  # fmt: skip
 
 
-def test_notes_and_logs_of_programs_are_no_segments(tmp_path: Path) -> None:
-    logs = copied(tmp_path)
+def test_notes_and_logs_of_programs_are_no_segments(logs: Path) -> None:
     for place in (logs, logs / "dplain-0"):
         (place / "notes.txt").write_text("not Kafka's\n")
     (logs / "server.log").write_text("[2026-11-23 10:00:00] INFO [BrokerServer id=1] Ж started\n" * 40)
@@ -124,9 +128,8 @@ def test_notes_and_logs_of_programs_are_no_segments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["", "dplain-0/old", "dplain-0"])
-def test_a_copy_at_another_place_is_judged(folder: str, tmp_path: Path) -> None:
+def test_a_copy_at_another_place_is_judged(folder: str, logs: Path) -> None:
     """In the log directory itself, in a directory within a partition, and about to be put in place there."""
-    logs = copied(tmp_path)
     copy = logs / folder / (SEGMENT.name + (".swap" if folder == "dplain-0" else ""))
     copy.parent.mkdir(exist_ok=True)
     shutil.copy(SEGMENT, copy)
@@ -150,8 +153,7 @@ def test_directories_above_are_walked_into(name: str, tmp_path: Path) -> None:
         assert "partition-missing" in found.codes  # which the log directory's own checkpoint tells
 
 
-def test_links_are_not_followed_on_the_way(tmp_path: Path) -> None:
-    logs = copied(tmp_path)
+def test_links_are_not_followed_on_the_way(logs: Path, tmp_path: Path) -> None:
     flipped(logs / "dplain-0" / SEGMENT.name)
     above = tmp_path / "above"
     (above / "sub").mkdir(parents=True)
@@ -166,8 +168,7 @@ def loop(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [loop, os.mkfifo, os.mkdir, lambda path: path.symlink_to("nowhere")])
-def test_what_is_no_file_keeps_nothing_else_from_being_judged(make: object, tmp_path: Path) -> None:
-    logs = copied(tmp_path)
+def test_what_is_no_file_keeps_nothing_else_from_being_judged(make: object, logs: Path) -> None:
     path = logs / "dplain-0" / "00000000000000000046.log"
     path.unlink()
     make(path)  # type: ignore[operator]
@@ -180,8 +181,7 @@ def test_what_is_no_file_keeps_nothing_else_from_being_judged(make: object, tmp_
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
-def test_a_lone_swap_of_an_index(suffix: str, tmp_path: Path) -> None:
-    logs = copied(tmp_path)
+def test_a_lone_swap_of_an_index(suffix: str, logs: Path) -> None:
     swap = logs / "dplain-0" / f"00000000000000000116{suffix}.swap"
     source = logs / "dplain-0" / f"00000000000000000116{suffix}"
     swap.write_bytes(source.read_bytes() if source.exists() else b"")

@@ -19,7 +19,8 @@ from verification.partitions import STEM, message, set_entry
 SUFFIXES = (".log", ".index", ".timeindex")
 
 
-def partition(tmp_path: Path) -> Path:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
     return copied(tmp_path) / "dplain-0"
 
 
@@ -42,16 +43,14 @@ def swap(folder: Path, *bases: int, index: bool = False) -> Path:
     return made
 
 
-def test_the_copy_of_a_segment_beyond_the_end_is_no_loss(tmp_path: Path) -> None:
-    folder = partition(tmp_path)
+def test_the_copy_of_a_segment_beyond_the_end_is_no_loss(folder: Path) -> None:
     shutil.copy(file(folder, 0), file(folder, 9999, ".log.deleted"))
     assert check(folder).codes == ["leftover-deleted"]
 
 
 @pytest.mark.parametrize(("leftover", "severity"), [(".deleted", "warning"), (".cleaned", "error")])
-def test_a_segment_that_recovery_has_cut_off(tmp_path: Path, leftover: str, severity: str) -> None:
+def test_a_segment_that_recovery_has_cut_off(folder: Path, leftover: str, severity: str) -> None:
     """A recovery that meets damage marks all later segments as deleted: for a minute they are still there."""
-    folder = partition(tmp_path)
     mark(folder, 116, leftover)
     found = check(folder)
     lost = found.one("leftover-holds-data")
@@ -60,8 +59,7 @@ def test_a_segment_that_recovery_has_cut_off(tmp_path: Path, leftover: str, seve
     assert found.one(f"leftover-{leftover[1:]}").severity == "info"
 
 
-def test_a_segment_that_is_missing_between_others(tmp_path: Path) -> None:
-    folder = partition(tmp_path)
+def test_a_segment_that_is_missing_between_others(folder: Path, tmp_path: Path) -> None:
     mark(folder, 46, ".deleted")
     assert check(folder).one("leftover-holds-data").offset == 46
     (tmp_path / "logs" / "cleaner-offset-checkpoint").write_text(checkpoint("dplain 0 76"))
@@ -78,16 +76,14 @@ def test_a_segment_that_a_cleaner_has_replaced(tmp_path: Path) -> None:
     assert check(folder).serious == ["leftover-holds-data"]
 
 
-def test_a_partition_that_is_being_deleted_may_lose_its_data(tmp_path: Path) -> None:
-    folder = partition(tmp_path)
+def test_a_partition_that_is_being_deleted_may_lose_its_data(folder: Path) -> None:
     mark(folder, 116, ".deleted")
     moved = folder.with_name("dplain-0.0123456789abcdef0123456789abcdef-delete")
     folder.rename(moved)
     assert "leftover-holds-data" not in check(moved).codes
 
 
-def test_a_swap_beside_the_segments_it_replaces(tmp_path: Path) -> None:
-    folder = partition(tmp_path)
+def test_a_swap_beside_the_segments_it_replaces(folder: Path) -> None:
     made = swap(folder, 0, 46)
     found = check(folder)
     assert found.serious == ["unfinished-swap", "swap-without-index"]
@@ -95,26 +91,23 @@ def test_a_swap_beside_the_segments_it_replaces(tmp_path: Path) -> None:
     assert found.one("unfinished-swap").message == "offsets 0 to 75; segments that a start removes for it: 2"
 
 
-def test_a_swap_whose_segments_are_marked_already(tmp_path: Path) -> None:
-    folder = partition(tmp_path)
+def test_a_swap_whose_segments_are_marked_already(folder: Path) -> None:
     swap(folder, 0, 46, index=True)
     for base in (0, 46):
         mark(folder, base, ".deleted")
     assert check(folder).serious == ["unfinished-swap"]
 
 
-def test_a_swap_that_takes_in_a_segment_it_does_not_hold(tmp_path: Path) -> None:
+def test_a_swap_that_takes_in_a_segment_it_does_not_hold(folder: Path) -> None:
     """Two copies with a segment between them: the start goes by the lowest and the highest offset of all of them."""
-    folder = partition(tmp_path)
     swap(folder, 0, index=True)
     swap(folder, 76, index=True)
     lost = check(folder).one("leftover-holds-data")
     assert (lost.file, lost.offset) == (str(file(folder, 46)), 46)
 
 
-def test_a_split_that_was_not_finished(tmp_path: Path) -> None:
+def test_a_split_that_was_not_finished(folder: Path) -> None:
     """A .cleaned file undoes every .swap from its own base offset on."""
-    folder = partition(tmp_path)
     swap(folder, 46, index=True)
     file(folder, 46, ".log.cleaned").write_bytes(b"")
     found = check(folder)
@@ -135,8 +128,7 @@ def test_a_split_that_was_not_finished(tmp_path: Path) -> None:
         "9" * 20 + ".log",
     ],
 )
-def test_a_name_that_keeps_a_broker_from_starting(tmp_path: Path, name: str) -> None:
-    folder = partition(tmp_path)
+def test_a_name_that_keeps_a_broker_from_starting(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"")
     found = check(folder)
     assert found.one("broker-would-not-start").file == str(folder / name)
@@ -150,8 +142,7 @@ def test_a_name_that_keeps_a_broker_from_starting(tmp_path: Path, name: str) -> 
         f"{5:020}-{1:010}.checkpoint", f"{5:020}-{1:010}-17.checkpoint.part", f"{5:020}-{1:010}.checkpoint.deleted",
     ],
 )  # fmt: skip
-def test_names_that_some_release_leaves(tmp_path: Path, name: str) -> None:
-    folder = partition(tmp_path)
+def test_names_that_some_release_leaves(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"")
     assert set(check(folder).codes) <= {"leftover-deleted"}
 
@@ -178,7 +169,7 @@ LEFTOVERS = st.sampled_from(["", ".deleted", ".cleaned", ".swap", ".swap.deleted
 
 @given(st.data())
 def test_no_name_and_no_bytes_raise(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    folder = partition(tmp_path_factory.mktemp("names"))
+    folder = copied(tmp_path_factory.mktemp("names")) / "dplain-0"
     whole = file(folder, 46).read_bytes()
     for _ in range(data.draw(st.integers(1, 5))):
         name = data.draw(STEMS) + data.draw(ENDINGS) + data.draw(LEFTOVERS)

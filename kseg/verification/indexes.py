@@ -19,8 +19,6 @@ from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.indexes import EntryWindows
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 
-# Walks an index file along the batches of its segment (`kseg.kernel.state.indexing`), window by window.
-
 EVENT_LIMIT = 256
 """Limit of events that one step returns."""
 SPARSE_BYTES = 16 << 20
@@ -40,7 +38,8 @@ class IndexEvent(NamedTuple):
 
 
 class IndexWalk:
-    """A walk through one index at a time, reused for all segments. ``width``: kernel.OFFSETS or kernel.TIMES.
+    """A walk through one index at a time, window by window along the batches of its segment
+    (`kseg.kernel.state.indexing`); reused for all segments. ``width``: kernel.OFFSETS or kernel.TIMES.
 
     ``events`` has the first ``limit`` events of each kind, ``state.totals`` their number, and ``state.last_about``
     the number of the entry of the last one. ``path``: that of the index.

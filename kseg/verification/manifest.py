@@ -221,8 +221,6 @@ class ManifestReader:
         return PathError(f"{self._path}: line {self._number}: {text}")
 
 
-# Computes digests of a segment in blocks, with several threads: hashing releases the GIL.
-
 BLOCK_BYTES = 1 << 20
 BLOCK_BATCHES = 8192
 """A block ends with the batch that reaches this size, or this number of batches."""
@@ -231,7 +229,8 @@ _PIECE_BYTES = 1 << 20
 
 
 def blocks_of(source: Source, is_07: bool, is_live: bool, scratch: Scratch, pipeline: Pipeline) -> Iterator[Block]:
-    """Yields the blocks of a segment, which tile it. Raises PathError if the file shrinks meanwhile."""
+    """Yields the blocks of a segment, which tile it; several threads compute their digests, as hashing releases the
+    GIL. Raises PathError if the file shrinks meanwhile."""
     return pipeline.each(
         partial(_block, source, position, end - position, headers, code)
         for position, end, headers, code in _ranges(source, is_07, is_live, scratch)

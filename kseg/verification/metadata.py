@@ -30,12 +30,6 @@ from kseg.verification.report import Report
 if TYPE_CHECKING:
     from kseg.node.metadata_image import MetadataImage
 
-# Checks snapshots of the cluster metadata (.checkpoint, bootstrap.checkpoint); a KRaft node needs complete ones.
-#
-#     a control batch that begins with SNAPSHOT_HEADER, data batches, a control batch that ends with SNAPSHOT_FOOTER
-#
-# Sources: Snapshots, RecordsSnapshotReader and KafkaRaftLog.recoverSnapshots of Kafka 4.3.1; KIP-630.
-
 
 def is_snapshot(file: SegmentFile) -> bool:
     """Whether the name is one of a snapshot of a KRaft node."""
@@ -43,7 +37,13 @@ def is_snapshot(file: SegmentFile) -> bool:
 
 
 def judge_snapshot(path: str, report: Report, level: int) -> bool:
-    """Checks a snapshot, at level deep each record. Returns whether it is complete."""
+    """Checks a snapshot of the cluster metadata (.checkpoint, bootstrap.checkpoint), at level deep each record. Returns
+    whether it is complete, as a KRaft node needs it:
+
+        a control batch that begins with SNAPSHOT_HEADER, data batches, a control batch that ends with SNAPSHOT_FOOTER
+
+    Sources: Snapshots, RecordsSnapshotReader and KafkaRaftLog.recoverSnapshots of Kafka 4.3.1; KIP-630.
+    """
     from kseg.formats.control import parse_control  # few log directories have snapshots
 
     def refuse(message: str, position: int | None = None, **more: Any) -> bool:

@@ -29,8 +29,6 @@ from kseg.verification.report import Report
 from kseg.verification.rules import rules_of
 from kseg.verification.side_files import judge_side_file
 
-# A segment is checked by its objects and manifest, then by its log and side files like those on a disk.
-
 _OTHERS = (SNAPSHOT, EPOCHS)
 """Side files that are checked without the log."""
 
@@ -119,7 +117,8 @@ def _side_files(segment: RemoteSegment, report: Report) -> dict[str, bytes]:
 
 
 def judge_storage(path: str, settings: CheckSettings, report: Report) -> None:
-    """Checks all partitions of wanted topics at a path. Raises PathError if there is no remote storage.
+    """Checks all partitions of wanted topics at a path: each segment by its objects and manifest, then by its log and
+    side files like those on a disk. Raises PathError if there is no remote storage.
 
     Segments that cannot be decrypted are added to ``report.failures``, once for each reason.
     """

@@ -29,12 +29,10 @@ from kseg.verification.copies import GivenCopies, Options, RepairTarget
 from kseg.verification.metadata import start_without
 from kseg.verification.report import Finding, Need, RepairStep
 
-# Facts of __transaction_state and __consumer_offsets in the same log directory about findings of transactions.
-
 
 def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
-    """Returns the finding with the transactional id of its producer, null if unknown; of an open transaction also with
-    its state, a verdict, and the groups that wait."""
+    """Returns a finding of a transaction with facts of __transaction_state and __consumer_offsets: the transactional id
+    of its producer, null if unknown; of an open transaction also its state, a verdict, and the groups that wait."""
     details, texts = dict(finding.details), [finding.message]
     known = target.node.coordinators
     state = known.transaction_states.get(details["producerId"])
@@ -97,8 +95,6 @@ def _is_log_directory(path: str) -> bool:
     except KsegError:
         return False
 
-
-# The commands that repair findings.
 
 MAX_STEPS, MAX_PATHS = 10, 1000
 """Limit of commands that differ only in their partition; more are joined to commands with up to so many PATHs."""

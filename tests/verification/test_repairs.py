@@ -93,6 +93,14 @@ def test_one_command_for_many_partitions_and_no_other(logs: Path) -> None:
     assert commands(repairs) == [["kseg", "reindex", *damaged]]
 
 
+def test_one_command_fills_many_partitions_from_a_log_directory(logs: Path) -> None:
+    repairs, lacking = Repairs(), [f"a-{number}" for number in range(1, MAX_STEPS + 2)]
+    for name in lacking:
+        repairs.with_repair(found("replica-not-compared", logs / name)._replace(details={"other": f"/replica/{name}"}))
+    paths = [str(logs / name) for name in lacking]
+    assert commands(repairs) == [["kseg", "recover", "--from-replica", "/replica", *paths]]
+
+
 def test_a_replica_that_was_compared_fills_the_gaps_too(logs: Path) -> None:
     repairs = Repairs()
     repairs.with_repair(found("gap-unexplained", logs / "a-0"))

@@ -156,23 +156,44 @@ def index_of(log: Path, *aborted: tuple[int, int, int, int], base: int = 0) -> P
     return log
 
 
-def test_up_to_2_7_a_marker_without_data_has_an_entry(tmp_path: Path) -> None:
-    log = log_of(tmp_path, [batch(0), marker(1, ABORT, 7)])
-    assert findings(log) == [], "since 2.8 it has none"
-    assert findings(index_of(log, (7, 1, 1, 2))) == []
+def flipped(data: bytes, at: int = -1) -> bytes:
+    """A batch with a wrong checksum."""
+    changed = bytearray(data)
+    changed[at] ^= 1
+    return bytes(changed)
 
 
-def test_a_transaction_may_have_begun_before_the_log(tmp_path: Path) -> None:
-    log = log_of(tmp_path, [marker(5, ABORT, 7), batch(6, 8, transactional=True), marker(7, ABORT, 8)], first=5)
-    assert findings(index_of(log, (7, 2, 5, 3), (8, 4, 7, 8), base=5)) == []
+BEGUN = [batch(0, 7, transactional=True), marker(1, ABORT, 7), batch(2), batch(3, 8, transactional=True)]
+INDEXES: dict[str, tuple[list[bytes], list[tuple[int, int, int, int]], list[str]]] = {
+    "since 2.8 a marker without data has no entry": ([batch(0), marker(1, ABORT, 7)], [], []),
+    "up to 2.7 it has one": ([batch(0), marker(1, ABORT, 7)], [(7, 1, 1, 2)], []),
+    "begun before the log": (
+        [marker(5, ABORT, 7), batch(6, 8, transactional=True), marker(7, ABORT, 8)], [(7, 2, 5, 3), (8, 4, 7, 8)], [],
+    ),
+    # A follower takes all batches of a fetch up before it writes its entries.
+    "begun before a follower writes": ([*BEGUN, marker(4, ABORT, 8)], [(7, 0, 1, 3), (8, 3, 4, 5)], []),
+    "begun later than that": (
+        [*BEGUN, marker(4, ABORT, 8)], [(7, 0, 1, 6), (8, 3, 4, 5)], ["transaction-index-wrong-entry"],
+    ),
+    "the commit of the first transaction and the begin of the second are lost": (
+        [
+            BEGUN[0], flipped(marker(1, COMMIT, 7), 30), flipped(batch(2, 7, 0, 1, transactional=True)),
+            batch(3, 7, 0, 2, transactional=True), marker(4, ABORT, 7),
+        ],
+        [(7, 2, 4, 5)], [],
+    ),
+}  # fmt: skip
+"""Batches, entries of the index (no file if there are none), and the codes of the findings."""
 
 
-def test_a_follower_writes_stable_offsets_of_transactions_that_began_later(tmp_path: Path) -> None:
-    """All batches of a fetch are taken up before its entries are written."""
-    begun = [batch(0, 7, transactional=True), marker(1, ABORT, 7), batch(2), batch(3, 8, transactional=True)]
-    log = log_of(tmp_path, [*begun, marker(4, ABORT, 8)])
-    assert findings(index_of(log, (7, 0, 1, 3), (8, 3, 4, 5))) == []
-    assert codes(findings(index_of(log, (7, 0, 1, 6), (8, 3, 4, 5)))) == ["transaction-index-wrong-entry"]
+@pytest.mark.parametrize("name", INDEXES)
+def test_entries_of_a_transaction_index(tmp_path: Path, name: str) -> None:
+    batches, aborted, told = INDEXES[name]
+    base = int.from_bytes(batches[0][:8], "big")
+    log = log_of(tmp_path, batches, first=base)
+    if aborted:
+        index_of(log, *aborted, base=base)
+    assert codes(findings(log)) == told
 
 
 def test_the_marker_may_lie_in_another_segment(tmp_path: Path) -> None:
@@ -181,16 +202,6 @@ def test_the_marker_may_lie_in_another_segment(tmp_path: Path) -> None:
     assert codes(findings(log)) == ["producer-snapshot-missing"]
     index_of(log, (7, 0, 1, 2))
     assert "transaction-index-wrong-entry" in codes(findings(log))
-
-
-def test_what_damage_hides_makes_no_entry_wrong(tmp_path: Path) -> None:
-    """The commit of the first transaction and the begin of the second are lost."""
-    lost = bytearray(marker(1, COMMIT, 7) + batch(2, 7, 0, 1, transactional=True))
-    lost[30] ^= 1
-    lost[-1] ^= 1
-    begun = batch(0, 7, transactional=True)
-    log = log_of(tmp_path, [begun, bytes(lost), batch(3, 7, 0, 2, transactional=True), marker(4, ABORT, 7)])
-    assert findings(index_of(log, (7, 2, 4, 5))) == []
 
 
 @pytest.mark.parametrize(
@@ -366,11 +377,6 @@ def test_other_names_are_left_alone(partition: Path, name: str) -> None:
 HOUR_MS = 3600 * 1000
 LAST_SEQUENCE = (1 << 31) - 1
 OPEN = TESTDATA / "kafka-1.1.1" / "txn" / "txn-open-0"
-
-
-def flipped(data: bytes) -> bytes:
-    """A batch with a wrong checksum."""
-    return data[:-1] + bytes([data[-1] ^ 1])
 
 
 def opened(*later: bytes) -> list[bytes]:

@@ -124,17 +124,18 @@ SHOWN_EACH = 8
 """Limit of wrong entries of one kind reported one by one; more are reported as one range."""
 SUFFIXES = {INDEX: kernel.OFFSETS, TIME_INDEX: kernel.TIMES}
 _PREFIX = {kernel.OFFSETS: "index", kernel.TIMES: "time-index"}
-_CODES = {
-    kernel.BELOW_BASE: "below-base",
-    kernel.NEGATIVE: "misleads",
-    kernel.UNSORTED: "unsorted",
-    kernel.NO_BATCH: "misleads",
-    kernel.TOO_LOW: "misleads",
-    kernel.IMPRECISE: "imprecise",
-    kernel.BEYOND: "beyond-log",
-    kernel.TOO_OLD: "mismatch",
-    kernel.TOO_NEW: "mismatch",
+_EVENTS = {
+    kernel.BELOW_BASE: ("below-base", "offset {offset} in a segment that begins at {base}"),
+    kernel.NEGATIVE: ("misleads", "position {value} is negative"),
+    kernel.UNSORTED: ("unsorted", "it is the same or less than the entry before"),
+    kernel.NO_BATCH: ("misleads", "no batch begins at position {value}, the next one does at {a}"),
+    kernel.TOO_LOW: ("misleads", "the batch at position {value} begins behind offset {offset}"),
+    kernel.IMPRECISE: ("imprecise", "no batch ends at offset {offset}"),
+    kernel.BEYOND: ("beyond-log", "offset {offset}{at} is behind the end of the log, whose last offset is {a}"),
+    kernel.TOO_OLD: ("mismatch", "timestamp {value}, but the largest up to offset {offset} is later than {a}"),
+    kernel.TOO_NEW: ("mismatch", "timestamp {value}, but the largest up to offset {offset} is no later than {a}"),
 }
+"""Code, without the kind of index, and message by the kind of event."""
 
 
 class IndexRule(Rule):
@@ -231,14 +232,14 @@ class IndexRule(Rule):
     def _add_wrong_entries(self, walk: IndexWalk) -> bool:
         """Reports the entries with events. Returns whether there are others than imprecise ones."""
         totals = walk.state.totals
-        wrong = [kind for kind in _CODES if kind != kernel.IMPRECISE and totals[kind]]
+        wrong = [kind for kind in _EVENTS if kind != kernel.IMPRECISE and totals[kind]]
         if len(wrong) > 1 and 2 * sum(totals[kind] for kind in wrong) > walk.used:
             # Most entries are wrong, in several ways: a broker did not write these bytes.
             events = sorted((event for event in walk.events if event.kind in wrong), key=lambda event: event.entry)
             self._add_events(walk, "corrupt", events, " are wrong")
         elif walk.events:
-            for code in dict.fromkeys(_CODES.values()):
-                self._add_events(walk, code, [event for event in walk.events if _CODES[event.kind] == code])
+            for code in dict.fromkeys(code for code, _ in _EVENTS.values()):
+                self._add_events(walk, code, [event for event in walk.events if _EVENTS[event.kind][0] == code])
         return bool(wrong)
 
     def _add_events(self, walk: IndexWalk, code: str, events: list[IndexEvent], are_wrong: str = "") -> None:
@@ -267,26 +268,12 @@ class IndexRule(Rule):
             self._add_about(walk, code, text, severity, **place, offset=first.offset, details=details)
 
     def _text(self, walk: IndexWalk, event: IndexEvent) -> str:
-        kind, a = event.kind, event.a
-        if kind == kernel.BELOW_BASE:
-            return f"offset {event.offset} in a segment that begins at {self._segment.base_offset}"
-        if kind == kernel.UNSORTED:
-            is_first = a == kernel.NO_ENTRY
-            return "it is above those behind it" if is_first else "it is the same or less than the entry before"
-        if kind == kernel.NEGATIVE:
-            return f"position {event.value} is negative"
-        if kind == kernel.NO_BATCH:
-            return f"no batch begins at position {event.value}, the next one does at {a}"
-        if kind == kernel.TOO_LOW:
-            begin = f", at {a}" if a > event.offset else ""
-            return f"the batch at position {event.value} begins behind offset {event.offset}{begin}"
-        if kind == kernel.IMPRECISE:
-            return f"no batch ends at offset {event.offset}"
-        if kind == kernel.BEYOND:
-            at = "" if walk.width == kernel.TIMES or event.value < 0 else f" at position {event.value}"
-            return f"offset {event.offset}{at} is behind the end of the log, whose last offset is {a}"
-        than = "later" if kind == kernel.TOO_OLD else "no later"
-        return f"timestamp {event.value}, but the largest up to offset {event.offset} is {than} than {a}"
+        kind, _, offset, value, a = event
+        if kind == kernel.UNSORTED and a == kernel.NO_ENTRY:
+            return "it is above those behind it"
+        at = "" if walk.width == kernel.TIMES or value < 0 else f" at position {value}"
+        text = _EVENTS[kind][1].format(offset=offset, value=value, a=a, at=at, base=self._segment.base_offset)
+        return f"{text}, at {a}" if kind == kernel.TOO_LOW and a > offset else text
 
     def _add_sizes(self, walk: IndexWalk) -> bool:
         """Reports zeros and a partial entry at the end. Returns whether there are zeros at the end."""

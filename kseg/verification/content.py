@@ -39,11 +39,11 @@ _LISTED = 1000
 class _Buckets:
     """Entries of one size in buckets of a temporary file, in the order in which they came."""
 
-    def __init__(self, file: IO[bytes], form: Struct, count: int = _BUCKETS) -> None:
+    def __init__(self, file: IO[bytes], form: Struct) -> None:
         self._file, self._form = file, form
         self._size = _CHUNK_BYTES // form.size * form.size
-        self._held = [bytearray() for _ in range(count)]
-        self._chunks: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+        self._held = [bytearray() for _ in range(_BUCKETS)]
+        self._chunks: list[list[tuple[int, int]]] = [[] for _ in range(_BUCKETS)]
 
     def add(self, bucket: int, entry: bytes) -> None:
         held = self._held[bucket]

@@ -252,8 +252,7 @@ class MetadataLogRule(Rule):
                 f"{sum(only_log.values())} of the log missing, "
                 f"as {type_name(CLUSTER_METADATA[kind])} {json_text(fields)[:80]}"
             )
-            path = self.partition.path(name)
-            self.report.add("metadata-snapshot-mismatch", path, text)
+            self.report.add("metadata-snapshot-mismatch", self.partition.path(name), text)
 
     def _quorum_state(self, epoch_of_snapshots: int) -> None:
         if segment_files.QUORUM_STATE not in self.partition.names:

@@ -44,8 +44,7 @@ def judge_objects(segment: RemoteSegment, report: Report) -> bool:
             code, suffix = "remote-objects-missing", MANIFEST
         elif LOG in segment.found:
             code, suffix = "remote-copy-unfinished", LOG
-        text = f"there is no {', '.join(segment.missing)}"
-        report.add(code, segment.path(suffix), text, offset=segment.start_offset)
+        report.add(code, segment.path(suffix), f"there is no {', '.join(segment.missing)}", offset=segment.start_offset)
         return False
     try:
         metadata = segment.manifest.metadata

@@ -112,8 +112,7 @@ class Replica:
         """Reports the damaged ranges passed since the last call, which were not compared with the other replica."""
         for path, position, length in self.not_compared:
             found.damaged_ranges += 1
-            details = {"other": other.name}
-            report.add("replica-not-compared", path, "damaged bytes", position, length, details=details)
+            report.add("replica-not-compared", path, "damaged bytes", position, length, details={"other": other.name})
         self.not_compared.clear()
 
     @property

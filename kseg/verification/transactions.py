@@ -317,8 +317,7 @@ class ProducerRule(Rule):
         self._gaps.add_to(self.partition)
         if self._states.is_full:
             text = f"only the first {len(self._states)} producers were followed"
-            details = {"count": len(self._states)}
-            self.report.add("too-many-producers", self.partition.name, text, details=details)
+            self.report.add("too-many-producers", self.partition.name, text, details={"count": len(self._states)})
         if self.partition.is_whole:
             self._open_transactions()
             self._finish_snapshots()

@@ -23,11 +23,10 @@ from kseg.verification.gaps import TRUNCATED, Gap, Gaps
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details
 
-# Finds the last good offset before a problem and the next one after it, for consumers to seek to.
-
 
 class GoodOffsets:
-    """Reads the headers of a partition and completes the details of findings.
+    """Finds the last good offset before a problem and the next one after it, for consumers to seek to: reads the
+    headers of a partition and completes the details of findings.
 
     A batch is good if its checksum is right and no problem of its records is an error. This is known when the next
     headers arrive. ``waiting``: details that lack the next good offset, after `complete`.
@@ -109,8 +108,6 @@ def _buffer_at(segment: CheckedSegment, position: int) -> Sliceable:
     return b"" if source is None else source.buffer
 
 
-# Header fields of a batch with a problem, for the details of findings.
-
 _FACTS = ("firstOffset", "lastOffset", "recordCount", "producerId", "producerEpoch", "leaderEpoch")
 
 
@@ -149,8 +146,8 @@ def batch_facts(segment: CheckedSegment, position: int, size: int) -> Details:
     return {"magic": magic, **checksums, **dict(zip(_FACTS, facts, strict=True))}
 
 
-EVENT_LIMIT = 4096
-"""Limit of events that one pass over headers returns."""
+EVENT_LIMIT = SHOWN_PER_FILE * chain.KINDS
+"""Limit of events that one pass over headers returns: all that are shown."""
 FUTURE_MS = DAY_MS
 """Limit of a timestamp's distance to now; a larger one is reported."""
 
@@ -194,19 +191,16 @@ class BatchRule(Rule):
         self._last_epoch = -1
         self._was_damaged = self._overlaps = False
         self._found: list[_Found] = []
-        self._shown = [0] * chain.KINDS
         self._gaps = Gaps(partition)
         self._good = GoodOffsets(partition.buffers.scratch)
-        self._postponed: list[tuple[CheckedSegment, _Found, str]] = []
-        """Findings at the end of a segment that need an offset of the next one."""
+        self._postponed: list[tuple[str, _Found]] = []
+        """Findings at the end of a segment that need an offset of the next one, with its path."""
 
     def begin(self, segment: CheckedSegment) -> None:
         base, is_07 = segment.base_offset, segment.file.is_07
         latest_ms = min(self.partition.settings.now_ms + FUTURE_MS, LAST_TIMESTAMP)
         self._chain = chain.Chain(None if is_07 else base, latest_ms, SHOWN_PER_FILE, self._events)
         self._chain.last_epoch = self._last_epoch
-        if any(self._shown):
-            self._shown = [0] * chain.KINDS
         if base is not None and (last := self._last_offset) is not None:
             if base <= last:
                 if not self._overlaps:
@@ -242,7 +236,6 @@ class BatchRule(Rule):
             self.partition.holds_gaps = True
 
     def _event(self, segment: CheckedSegment, headers: HeaderRows, kind: int, row: int, a: int, b: int, c: int) -> None:
-        self._shown[kind] += 1
         batch = headers[row]
         position, size = batch.position, batch.size
         if kind == chain.GAP:
@@ -321,37 +314,29 @@ class BatchRule(Rule):
         details = batch_facts(segment, position, size)
         self._add_shown(segment, _Found(position, size, problem.code, problem.offset, problem.message, details=details))
 
-    def _add_postponed(self) -> None:
-        """Adds findings at the end of earlier segments, whose next good offset is now known or does not exist."""
-        for postponed in self._postponed:
-            self._add(*postponed)
-        self._postponed.clear()
-
-    def _add(self, segment: CheckedSegment, found: _Found, text: str) -> None:
-        self.report.add(
-            found.code, segment.path, text, found.position, found.length, found.offset, details=found.details,
-            needs=found.needs,
-        )  # fmt: skip
+    def _report(self, ready: list[tuple[str, _Found]]) -> None:
+        """Reports findings, whose next good offsets are known or do not exist, and clears the list."""
+        for path, (position, length, code, offset, message, _, needs, details) in ready:
+            self.report.add(code, path, message, position, length, offset, details=details, needs=needs)
+        ready.clear()
 
     def end(self, segment: CheckedSegment) -> None:
         state, total = self._chain, self._valid
         self._good.complete(segment)
         if not self._good.waiting:
-            self._add_postponed()
+            self._report(self._postponed)
         for found in sorted(self._found, key=lambda found: found.position) if self._found else ():
-            text = found.message
             if found.valid >= 0:
-                text += f"; intact batches behind it in this segment: {total - found.valid}"
+                text = f"{found.message}; intact batches behind it in this segment: {total - found.valid}"
+                found = found._replace(message=text)
             if not segment.is_last and any(details is found.details for details in self._good.waiting):
-                self._postponed.append((segment, found, text))
+                self._postponed.append((segment.path, found))
             else:
-                self._add(segment, found, text)
-        counts = list(state.totals) if any(self._shown) else self._shown
-        if counts != self._shown:
-            for kind, (code, *_) in _EVENTS.items():
-                if not (kind == chain.COUNT and self.partition.settings.level == DEEP):
-                    self.report.more(code, segment.path, counts[kind] - self._shown[kind])
-        self._gaps.add_segment(state, counts[chain.GAP], counts[chain.GAP] - self._shown[chain.GAP])
+                self._report([(segment.path, found)])
+        for kind, (code, *_) in _EVENTS.items() if any(state.totals) else ():
+            if not (kind == chain.COUNT and self.partition.settings.level == DEEP):
+                self.report.more(code, segment.path, state.totals[kind] - SHOWN_PER_FILE)
+        self._gaps.add_segment(state, state.totals[chain.GAP], max(0, state.totals[chain.GAP] - SHOWN_PER_FILE))
         self._found.clear()
         segment.batches, segment.records = state.batches, state.records
         segment.magics = (state.v0, state.v1, state.v2)
@@ -374,7 +359,7 @@ class BatchRule(Rule):
         self._was_damaged = True
 
     def finish(self) -> None:
-        self._add_postponed()
+        self._report(self._postponed)
         self._gaps.add_findings()
         self._early_timestamps()
         magics = [segment.magics for segment in self.partition.segments if not segment.file.is_07]

@@ -78,24 +78,27 @@ class _ClusterCheck:
             self._unfit[other.node]["topic-recreated"] = None
             self.report.add("topic-recreated", other.path, text, details=details)
         logs = VoterLogs(self.cluster)
-        voters = self._quorum(logs)
-        copies = [self._copy(number, logs) for number in self.cluster.nodes]
-        nodes = list(self.cluster.nodes)
-        self.report.clusters.append(
-            ClusterState(self.cluster.cluster_id, nodes, voters, states, copies, self._copying, _last_resort(logs))
-        )
+        self._judge_quorum(logs)
+        of_voters = [(number, logs.logs.get(number)) for number in logs.voters]
+        voters = [VoterState(number, log and log.end, log and log.epoch) for number, log in of_voters]
+        copies = list[NodeCopy]()  # how they fit to each other, after all checks
+        for number, node in self.cluster.nodes.items():
+            log, behind, codes = logs.logs.get(number), self._behind[number], self._unfit[number]
+            paths, was_clean = [one.path for one in node.directories], all(one.was_clean for one in node.directories)
+            copies.append(NodeCopy(
+                number, paths, was_clean, None if log is None else log.end, logs.newest_time(number), len(behind),
+                max(behind, default=0), not codes, list(codes),
+            ))  # fmt: skip
+        # The most advanced copy can be made the only voter, if fewer than a majority is given.
+        given = [log.path for _, log in of_voters if log is not None and log.path is not None]
+        last_resort = None
+        if given and len(given) < logs.majority:
+            last_resort = ["kseg", "quorum", "--survivor", *(named_path(Place(path).parent or ".") for path in given)]
+        self.report.clusters.append(ClusterState(
+            self.cluster.cluster_id, list(self.cluster.nodes), voters, states, copies, self._copying, last_resort
+        ))  # fmt: skip
 
-    def _copy(self, number: int, logs: VoterLogs) -> NodeCopy:
-        """Returns how the copy of a node, after all checks, fits to the others."""
-        directories, behind, codes = self.cluster.nodes[number].directories, self._behind[number], self._unfit[number]
-        log = logs.logs.get(number)
-        return NodeCopy(
-            number, [one.path for one in directories], all(one.was_clean for one in directories),
-            None if log is None else log.end, logs.newest_time(number), len(behind), max(behind, default=0),
-            not codes, list(codes),
-        )  # fmt: skip
-
-    def _quorum(self, logs: VoterLogs) -> list[VoterState]:
+    def _judge_quorum(self, logs: VoterLogs) -> None:
         """Reports committed metadata that a majority of the voters can elect a leader without."""
         if (lost := logs.lost_end()) is not None:
             numbers, source = [log.node for log in lost.lacking], lost.having[0] if lost.having else logs.longest
@@ -114,12 +117,6 @@ class _ClusterCheck:
                 severity = None if is_certain else WARNING
                 self._unfit[log.node]["voter-behind"] = None
                 self.report.add("voter-behind", log.path or "", text, None, None, log.end, severity, details)
-        return [
-            VoterState(number, found.end, found.epoch)
-            if (found := logs.logs.get(number))
-            else VoterState(number, None, None)
-            for number in logs.voters
-        ]
 
     def _partition(self, partition: ClusterPartition) -> PartitionState | None:
         """Reports what a start may lose of a partition. Returns None if that is nothing."""
@@ -127,13 +124,12 @@ class _ClusterCheck:
         if not losses:
             return None
         safe = [node for node in partition.may_lead if node not in losses]
-        parted = [loss for found in losses.values() for loss in found if loss.is_parted]
         for copy in partition.leaders:
             if behind := [loss for loss in losses.get(copy.node, ()) if not loss.is_parted]:
                 self._lagging(partition, copy, behind, safe)
         for copy in partition.leaders:
             for loss in losses.get(copy.node, ()):
-                if loss.is_parted and loss in parted:
+                if loss.is_parted:
                     self._parted(partition, copy, loss, safe)
         outcome = DEPENDS if safe else LOST
         copies = [
@@ -184,14 +180,18 @@ class _ClusterCheck:
             text += f", below its own high watermark {leader.high_watermark}"
         verb = "are lost" if is_certain else "are removed (no high watermark shows that they were committed)"
         text = (
-            f"node {leader.node} may lead {partition.name} ({self._why(partition, leader)}), and {text}: if it leads, "
-            f"{_range_text(most, count)} of {_nodes_text(having)} {verb}{self._unless(partition, safe)}"
+            f"node {leader.node} may lead {partition.name} ({_why(partition, leader)}), and {text}: if it leads, "
+            f"{_range_text(most, count)} of node{'s'[: len(having) > 1]} {_both(having)} {verb}"
+            f"{self._unless(partition, safe)}"
         )
         source = most.copy.path or ""
-        details = self._details(partition, leader, most, count) | {"other": source}
+        details = _details(partition, leader, most, count) | {"other": source}
         severity = None if is_certain else WARNING
         if leader.path is None:
-            path = self._missing_path(partition, leader)
+            # Where the copy of the node has to lie.
+            node, image = self.cluster.nodes[leader.node], partition.image
+            assigned = image.directories[image.replicas.index(leader.node)]
+            path = Place(node.directory_ids.get(assigned, node.directories[0]).path) / partition.name
             details["otherRepair"] = ["cp", "-a", named_path(source), named_path(path)]
             self._unfit[leader.node]["leader-copy-missing"] = None
             self._copying.append(details["otherRepair"])
@@ -207,7 +207,7 @@ class _ClusterCheck:
         text = (
             f"it parts from the copy of node {leader.node} at offset {loss.first} (leader epochs {other.epoch} and "
             f"{leader.epoch}): a start keeps that of node {leader.node}, which may lead {partition.name} "
-            f"({self._why(partition, leader)}), and removes {_range_text(loss, count)} of node {other.node}; node "
+            f"({_why(partition, leader)}), and removes {_range_text(loss, count)} of node {other.node}; node "
             f"{leader.node} alone has {_range_text(own, _count(own))}"
         )
         if other.node in partition.may_lead:
@@ -215,38 +215,17 @@ class _ClusterCheck:
         elif partition.is_unclean:
             text += f"; the topic allows unclean elections: if node {other.node} starts without the others, it keeps "
             text += "its own instead"
-        saved = [
-            "kseg",
-            "dump",
-            "--print-data-log",
-            "--offsets",
-            f"{loss.first}..{loss.last}",
-            named_path(other.path or ""),
-        ]
-        details = self._details(partition, leader, loss, count) | {"other": leader.path or "", "otherRepair": saved}
+        offsets = f"{loss.first}..{loss.last}"
+        saved = ["kseg", "dump", "--print-data-log", "--offsets", offsets, named_path(other.path or "")]
+        details = _details(partition, leader, loss, count) | {"other": leader.path or "", "otherRepair": saved}
         self._unfit[other.node]["copies-parted"] = None
         self.report.add("copies-parted", other.path or "", text, offset=loss.first, details=details)
-
-    @staticmethod
-    def _details(partition: ClusterPartition, leader: LogCopy, loss: LosableRange, count: int | None) -> Details:
-        return {
-            "leader": leader.node, "node": loss.copy.node, "firstOffset": loss.first, "lastOffset": loss.last,
-            "count": count, "mayLead": list(partition.may_lead), "logEndOffset": leader.end,
-        }  # fmt: skip
-
-    def _why(self, partition: ClusterPartition, leader: LogCopy) -> str:
-        if leader.node in partition.image.isr:
-            return "in sync by the newest metadata"
-        return "eligible by the newest metadata" if leader.node in partition.image.elr else "the last known leader"
 
     def _unless(self, partition: ClusterPartition, safe: list[int]) -> str:
         """Returns who keeps the records, as the end of a sentence."""
         given = [node for node in safe if node in self.cluster.nodes]
-        if (
-            given
-            and self.cluster.has_elr
-            and not all(copy.was_clean for copy in partition.copies if copy.node in given)
-        ):
+        were_clean = all(copy.was_clean for copy in partition.copies if copy.node in given)
+        if given and self.cluster.has_elr and not were_clean:
             return f"; not if {_either(given)} leads, but a node without a clean stop is no longer in sync at its start"
         if given:
             names = _either(given)
@@ -254,21 +233,6 @@ class _ClusterCheck:
         if safe:
             return f"; node {_either(safe)} may lead, too, and is not given"
         return "; no node that may lead has them"
-
-    def _missing_path(self, partition: ClusterPartition, leader: LogCopy) -> str:
-        """Returns where the copy of a node has to lie."""
-        node, image = self.cluster.nodes[leader.node], partition.image
-        assigned = image.directories[image.replicas.index(leader.node)]
-        directory = node.directory_ids.get(assigned, node.directories[0])
-        return Place(directory.path) / partition.name
-
-
-def _last_resort(logs: VoterLogs) -> list[str] | None:
-    """Returns the command that makes the most advanced copy the only voter, if fewer than a majority is given."""
-    given = [log.path for number in logs.voters if (log := logs.logs.get(number)) is not None and log.path is not None]
-    if not given or len(given) >= logs.majority:
-        return None
-    return ["kseg", "quorum", "--survivor", *(named_path(Place(path).parent or ".") for path in given)]
 
 
 def with_commands(cluster: ClusterState, steps: Iterable[RepairStep]) -> ClusterState:
@@ -283,11 +247,22 @@ def with_commands(cluster: ClusterState, steps: Iterable[RepairStep]) -> Cluster
 
 
 def _count(loss: LosableRange) -> int | None:
-    return (
-        None
-        if loss.copy.path is None or loss.last < loss.first
-        else count_records(loss.copy.path, loss.first, loss.last)
-    )
+    if loss.copy.path is None or loss.last < loss.first:
+        return None
+    return count_records(loss.copy.path, loss.first, loss.last)
+
+
+def _details(partition: ClusterPartition, leader: LogCopy, loss: LosableRange, count: int | None) -> Details:
+    return {
+        "leader": leader.node, "node": loss.copy.node, "firstOffset": loss.first, "lastOffset": loss.last,
+        "count": count, "mayLead": list(partition.may_lead), "logEndOffset": leader.end,
+    }  # fmt: skip
+
+
+def _why(partition: ClusterPartition, leader: LogCopy) -> str:
+    if leader.node in partition.image.isr:
+        return "in sync by the newest metadata"
+    return "eligible by the newest metadata" if leader.node in partition.image.elr else "the last known leader"
 
 
 def _range_text(loss: LosableRange, count: int | None) -> str:
@@ -295,10 +270,6 @@ def _range_text(loss: LosableRange, count: int | None) -> str:
         return "nothing there"
     span = f"offset {loss.first}" if loss.first == loss.last else f"offsets {loss.first} to {loss.last}"
     return span if count is None else f"{span} ({plural(count, 'record', 'records')})"
-
-
-def _nodes_text(nodes: list[int]) -> str:
-    return f"node{'s'[: len(nodes) > 1]} {_both(nodes)}"
 
 
 def _both(nodes: Iterable[int]) -> str:

@@ -16,46 +16,34 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from struct import Struct
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING
 
 from kseg.formats.rows import Rows
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.kernel.layout.rows import ROW_HEADER_COUNT, ROW_KEY, ROW_OFFSET, ROW_TIMESTAMP, ROW_VALUE, ROW_WIDTH
 from kseg.quantities import plural
 from kseg.segment.items import headers_of
-from kseg.verification.report import Comparison, Report
+from kseg.verification.report import COMPARED_FIELDS, Comparison, Report
 
 if TYPE_CHECKING:
     from kseg.verification.replicas import Replica
 
-KEY, VALUE, HEADERS, TIMESTAMP = "key", "value", "headers", "timestamp"
-FIELDS = (KEY, VALUE, HEADERS, TIMESTAMP)
-
+KEY, VALUE, HEADERS, TIMESTAMP = COMPARED_FIELDS
 _DIGEST_BYTES, _BUCKETS, _CHUNK_BYTES = 16, 256, 12 << 10
 _DIGESTED, _PAIR, _SIZE = Struct(f"<{_DIGEST_BYTES}sq"), Struct("<qq"), Struct("<q")
-_MAX_BLOCK = 1 << 20
-"""Largest part whose longest common order is found; of a larger one, records behind a later one are counted."""
 _SHOWN = 20
 """Offsets in a message; the details have `_LISTED`."""
 _LISTED = 1000
 
 
-def fields_of_text(text: str) -> tuple[str, ...]:
-    """Reads ``key,value`` or ``content`` for all fields. Raises ValueError."""
-    names = FIELDS if text == "content" else tuple(text.split(","))
-    if not {*names} <= {*FIELDS} or len({*names}) < len(names):
-        raise ValueError(f"{text!r} is neither content nor some of {','.join(FIELDS)}")
-    return names
-
-
 class _Buckets:
     """Entries of one size in buckets of a temporary file, in the order in which they came."""
 
-    def __init__(self, file: IO[bytes], form: Struct, count: int = _BUCKETS) -> None:
+    def __init__(self, file: IO[bytes], form: Struct) -> None:
         self._file, self._form = file, form
         self._size = _CHUNK_BYTES // form.size * form.size
-        self._held = [bytearray() for _ in range(count)]
-        self._chunks: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+        self._held = [bytearray() for _ in range(_BUCKETS)]
+        self._chunks: list[list[tuple[int, int]]] = [[] for _ in range(_BUCKETS)]
 
     def add(self, bucket: int, entry: bytes) -> None:
         held = self._held[bucket]
@@ -86,21 +74,14 @@ class _Offsets:
         self.last = max(self.last, offset)
 
 
-class _Side(NamedTuple):
-    """What one log has alone, and what it has more often than the other."""
-
-    only: _Offsets
-    repeated: _Offsets
-
-
 class ContentComparison:
     """Compares two logs by the fields ``by``, and reports the differences. A is the checked log, B the other one."""
 
     def __init__(self, a: "Replica", b: "Replica", by: tuple[str, ...], report: Report) -> None:
         self._a, self._b, self._by, self._report = a, b, by, report
-        self._sides = _Side(_Offsets(), _Offsets()), _Side(_Offsets(), _Offsets())
-        self._moved: list[tuple[int, int]] = []
-        self._moved_count = 0
+        self._sides = (_Offsets(), _Offsets()), (_Offsets(), _Offsets())
+        """The records that each log has alone, and those that it has more often than the other."""
+        self._moved = _Offsets()
 
     def run(self) -> Comparison:
         """Reads both logs to their ends."""
@@ -123,7 +104,7 @@ class ContentComparison:
         (only_a, more_a), (only_b, more_b) = self._sides
         found.only_here, found.only_there = only_a.count, only_b.count
         found.repeated_here, found.repeated_there = more_a.count, more_b.count
-        found.out_of_order = self._moved_count
+        found.out_of_order = self._moved.count
         self._add_findings(found)
         return found
 
@@ -171,24 +152,16 @@ class ContentComparison:
 
     def _compare_order(self, by_here: Iterator[tuple[int, int]], by_there: Iterator[tuple[int, int]]) -> None:
         """``by_here``: offsets here and there, in the order of the first; ``by_there``: there and here likewise."""
-        block: list[tuple[int, int]] = []
-        """Offsets here and there, in the order of the latter."""
+        block: list[int] = []
+        """Offsets here, in the order of those there."""
         reached = -1
-        for (end, _), (there, here) in zip(by_here, by_there, strict=True):
-            block.append((here, there))
+        for (end, _), (_, here) in zip(by_here, by_there, strict=True):
+            block.append(here)
             reached = max(reached, here)
             if reached == end:  # the same records lie up to here on both sides
-                self._end_block(block)
+                for i in out_of_order(block) if len(block) > 1 else ():
+                    self._moved.add(block[i])
                 block = []
-
-    def _end_block(self, block: list[tuple[int, int]]) -> None:
-        if len(block) == 1:
-            return
-        moved = out_of_order([here for here, _ in block]) if len(block) <= _MAX_BLOCK else _behind(block)
-        for i in moved:
-            self._moved_count += 1
-            if len(self._moved) < _LISTED:
-                self._moved.append(block[i])
 
     def _add_findings(self, found: Comparison) -> None:
         a, b = self._a, self._b
@@ -197,11 +170,8 @@ class ContentComparison:
             text = f"{_are(repeated.count)} more often here than in {other.name}"
             self._add("more-often-here", side.name, other.name, repeated, text)
             side.report_damage(other, found, self._report)
-        moved = _Offsets()
-        for here, _ in self._moved:
-            moved.add(here)
-        moved.count = self._moved_count
-        self._add("out-of-order", a.name, b.name, moved, f"{_are(moved.count)} in another order than in {b.name}")
+        text = f"{_are(self._moved.count)} in another order than in {b.name}"
+        self._add("out-of-order", a.name, b.name, self._moved, text)
 
     def _add(self, kind: str, path: str, other: str, offsets: _Offsets, text: str) -> None:
         if not offsets.count:
@@ -212,9 +182,8 @@ class ContentComparison:
             "difference": kind, "count": offsets.count, "offsets": listed, "firstOffset": listed[0],
             "lastOffset": offsets.last, "other": other,
         }  # fmt: skip
-        message = (
-            f"{text}: {'offset' if offsets.count == 1 else 'offsets'} {', '.join(map(str, listed[:_SHOWN]))}{more}"
-        )
+        shown = ", ".join(map(str, listed[:_SHOWN]))
+        message = f"{text}: {'offset' if offsets.count == 1 else 'offsets'} {shown}{more}"
         self._report.add("records-differ", path, message, offset=listed[0], details=details)
 
 
@@ -243,12 +212,3 @@ def out_of_order(values: list[int]) -> list[int]:
         kept.add(i)
         i = before[i]
     return [i for i in range(len(values)) if i not in kept]
-
-
-def _behind(block: list[tuple[int, int]]) -> Iterator[int]:
-    """Yields the places of records behind a later one."""
-    latest = -1
-    for i, (here, _) in enumerate(block):
-        if here < latest:
-            yield i
-        latest = max(latest, here)

@@ -1,4 +1,5 @@
-"""Finds the other copies of a partition among the paths of a check, and what is lost if one copy is truncated.
+"""The directory that a repair changes, the other copies of that partition among the paths of a check, and what is lost
+if one copy is truncated.
 
 A broker fetches what it has truncated from the leader. That brings the records back only if a replica that may lead has
 them: one in sync by the newest metadata, whose own log, if it is given, is whole. Else a truncated copy that may lead
@@ -6,27 +7,28 @@ makes the others truncate theirs, too.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from kseg.changes.driver.command import ChangeOptions, Recording, run
-from kseg.changes.plan import Plan
-from kseg.errors import KsegError
+from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import DELETED, LOG, LOG_07
 from kseg.node.cluster_metadata import Quorum, TopicSettings, quorum_of
 from kseg.node.coordinators import log_extent, topic_id_at
 from kseg.node.node import Node, Nodes, newest_metadata
 from kseg.options.declaration import filled
-from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
-from kseg.recovery.planner import Checks, RecoveryPlanner
+from kseg.recovery.leftovers import only_copies
+from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions, TopicIds
+from kseg.recovery.planner import RecoveryPlanner
 from kseg.recovery.restoring import RestoreOptions, RestorePlanner
 from kseg.segment.files import (
     LAST_OFFSET,
     METADATA_TOPIC,
     directory_name,
+    file_names,
     holds_segments,
     list_segments,
     parse_partition_name,
@@ -35,10 +37,11 @@ from kseg.segment.isolation import OpenTransactions
 from kseg.segment.survey import FULL
 from kseg.stores.place import Place
 from kseg.verification.partition import CheckSettings
+from kseg.verification.recovery_checks import RecoveryChecks
 from kseg.verification.replicas import compare_path
-from kseg.verification.report import Finding, Report
+from kseg.verification.report import Comparison, Finding, Report
 
-Options = Mapping[str, str | None]
+Options = dict[str, str | None]
 """Options by name; the value of a flag is None."""
 
 
@@ -105,16 +108,49 @@ class DryRun(NamedTuple):
     missing: list[tuple[int, int]]
 
 
-class PartitionCopies:
-    """A damaged partition of a node, and its other copies among the ``given`` ones; ``make_checks``: as for
-    `RecoveryPlanner`."""
+class RepairTarget:
+    """The directory that a command changes: a partition, or a log directory if ``partition`` is None. ``node``: that of
+    its log directory; ``given``: where its other copies may be; ``topic_ids``: those in its log directory."""
 
-    def __init__(self, path: str, node: Node, given: GivenCopies, make_checks: Callable[[Nodes], Checks]) -> None:
-        self.path, self._node, self._given, self._make_checks = path, node, given, make_checks
-        self._place = parse_partition_name(directory_name(path))
+    def __init__(self, path: str, root: str, node: Node, given: GivenCopies, topic_ids: Callable[[], TopicIds]) -> None:
+        self.path, self.node, self._given, self._topic_ids = path, node, given, topic_ids
+        self.partition = None if root == path else parse_partition_name(directory_name(path))
         self._outcomes: dict[tuple[tuple[str, str | None], ...], DryRun] = {}
         self._compared: dict[str, tuple[int, bool]] = {}
         self._transactions: dict[str, OpenTransactions] = {}
+
+    @property
+    def is_metadata(self) -> bool:
+        return self.partition is not None and self.partition[0] == METADATA_TOPIC
+
+    @property
+    def is_only_voter(self) -> bool | None:
+        """Of the metadata log: whether no other node has it for sure (None: unknown)."""
+        return None if self.quorum is None else self.quorum.is_alone
+
+    @cached_property
+    def is_07(self) -> bool:
+        """Whether offsets are positions, so that only the end of a file can be removed."""
+        return self.partition is not None and any(name.endswith(LOG_07) for name in file_names(self.path))
+
+    @cached_property
+    def holds_only_copies(self) -> bool:
+        """Whether a file that is marked as deleted holds records that are nowhere else: a recovery would remove it."""
+        with suppress(KsegError):
+            return bool(only_copies(self.path))
+        return False
+
+    @property
+    def topic_id(self) -> str | None:
+        """The topic id by the cluster metadata, or by all other partitions of the topic; None if these disagree."""
+        with suppress(PathError):
+            found = None if self.partition is None else self._topic_ids().find(self.partition[0])
+            return None if found is None else found[0]
+        return None
+
+    def would_lose(self, options: Options) -> bool:
+        """Whether `kseg recover` with these options cuts off what nobody is known to have."""
+        return not self.may_be_cut and self.outcome(options).end is not None
 
     def outcome(self, options: Options) -> DryRun:
         """Returns what `kseg recover`, or `restore`, with these options would do; nothing if it is refused."""
@@ -127,22 +163,32 @@ class PartitionCopies:
                 planner = partial(RestorePlanner, filled(RestoreOptions, given))
             recording = Recording()
             with suppress(KsegError, OSError):  # then the command fails, and removes nothing
-                run([self.path], partial(planner, make_checks=self._make_checks), ChangeOptions(is_dry=True), recording)
-            self._outcomes[key] = _outcome_of(recording.plans)
+                run([self.path], partial(planner, make_checks=RecoveryChecks), ChangeOptions(is_dry=True), recording)
+            plans = recording.plans
+            removed = sum(
+                removed.records or 0
+                for plan in plans
+                for step in plan.steps
+                # A broker serves these, or nothing else holds the records that are counted.
+                if step.file.removesuffix(DELETED).endswith((LOG, LOG_07)) and step.file.partition(".")[0].isdigit()
+                for removed in step.removed
+            )
+            ends = [fact["nextOffset"] for plan in plans for fact in plan.facts if fact["type"] == "cut"]
+            taken = [row.last_offset for plan in plans for row in plan.from_replica if not row.why]
+            missing = [gap for plan in plans for gap in plan.gaps]
+            self._outcomes[key] = DryRun(bool(plans), removed, min(ends, default=None), taken, missing)
         return self._outcomes[key]
 
     @cached_property
     def quorum(self) -> Quorum | None:
         """The quorum by the metadata log that the partition is; None for other partitions, or if it cannot be read."""
-        if self._place is None or self._place[0] != METADATA_TOPIC:
-            return None
         with suppress(KsegError, OSError):
-            return quorum_of(self.path, self._node.server)
+            return quorum_of(self.path, self.node.server) if self.is_metadata else None
         return None
 
     @cached_property
     def _others(self) -> list[Copy]:
-        return list(self._given.copies(self.path, self._node))
+        return list(self._given.copies(self.path, self.node))
 
     @cached_property
     def may_be_cut(self) -> bool:
@@ -150,10 +196,10 @@ class PartitionCopies:
         return self._is_kept_by_replicas() if self.quorum is None else self._is_kept_by_voters(self.quorum)
 
     def _is_kept_by_replicas(self) -> bool:
-        metadata, number = self._given.metadata(self._node), self._node.number
-        if metadata is None or number is None or self._place is None:
+        metadata, number = self._given.metadata(self.node), self.node.number
+        if metadata is None or number is None or self.partition is None:
             return False
-        others = metadata.others_in_sync(self._place, topic_id_at(self.path), number) or frozenset()
+        others = metadata.others_in_sync(self.partition, topic_id_at(self.path), number) or frozenset()
         return bool(others) and all(self._has_all(copy) for copy in self._others if copy.node in others)
 
     def _is_kept_by_voters(self, quorum: Quorum) -> bool:
@@ -222,7 +268,7 @@ class PartitionCopies:
     def _has_all(self, copy: Copy) -> bool:
         """Whether a copy has the damaged range and all behind it, with the same leader epochs, and undamaged."""
         end, (reach, is_whole) = self.outcome({"--full": None}).end or 0, self._compared_with(copy)
-        if not is_whole or reach <= end or reach < (self._node.partition(self.path).state.high_watermark or 0):
+        if not is_whole or reach <= end or reach < (self.node.partition(self.path).state.high_watermark or 0):
             return False
         filled = self.outcome({"--from-replica": copy.path})
         return filled.is_known and not any(last >= end for _, last in filled.missing)
@@ -230,34 +276,18 @@ class PartitionCopies:
     def _compared_with(self, copy: Copy) -> tuple[int, bool]:
         """Returns the log end of a copy, and whether it is undamaged and has all intact records of this one."""
         if copy.path not in self._compared:
-            found, ends = list[Finding](), list[int]()
+            found, results = list[Finding](), list[Comparison]()
             with suppress(KsegError, OSError):
-                report, settings = Report(found.append), CheckSettings(FULL, now_ms=0)
-                compare_path(
-                    self.path, copy.path, settings, report, lambda compared: ends.append(compared.last_offsets[1] + 1)
-                )
+                settings = CheckSettings(FULL, now_ms=0)
+                compare_path(self.path, copy.path, settings, Report(found.append), results.append)
             lacks = any(
                 each.code == "replicas-diverge" or (each.code in _LACKING and each.file.startswith(copy.path))
                 for each in found
             )
+            ends = [compared.last_offsets[1] + 1 for compared in results]
             self._compared[copy.path] = (ends[0], not lacks) if ends else (LAST_OFFSET, False)
         return self._compared[copy.path]
 
 
 _LACKING = frozenset({"replica-lacks-records", "replica-not-compared", "replica-ends-earlier"})
 """Findings of a copy that lacks records of the other one."""
-
-
-def _outcome_of(plans: list[Plan]) -> DryRun:
-    """Returns what the plans of one partition do."""
-    removed = sum(
-        removed.records or 0
-        for plan in plans
-        for step in plan.steps
-        # A broker serves these, or nothing else holds the records that are counted.
-        if step.file.removesuffix(DELETED).endswith((LOG, LOG_07)) and step.file.partition(".")[0].isdigit()
-        for removed in step.removed
-    )
-    ends = [fact["nextOffset"] for plan in plans for fact in plan.facts if fact["type"] == "cut"]
-    taken = [row.last_offset for plan in plans for row in plan.from_replica if not row.why]
-    return DryRun(bool(plans), removed, min(ends, default=None), taken, [gap for plan in plans for gap in plan.gaps])

@@ -28,7 +28,7 @@ from kseg.stores.archives.mounting import packed_segment_at
 from kseg.stores.place import Place
 from kseg.stores.source import open_source
 from kseg.stores.windows import Buffers
-from kseg.verification import log_directories, surroundings
+from kseg.verification import log_directories
 from kseg.verification import partition as partition_check
 from kseg.verification.batches import BatchRule
 from kseg.verification.partition import CheckedSegment, CheckSettings, LogSpan, PartitionCheck, Rule
@@ -164,7 +164,7 @@ class DirectoryCheck:
             return True
         if directory is not None:
             report.directories.append(log_directories.CheckedDirectory(directory, topic_ids, extents))
-            surroundings.judge_late_starts(directory, node, extents, report)
+            log_directories.judge_late_starts(directory, node, extents, report)
             known = {name: topic_id for name, topic_id in topic_ids.items() if topic_id is not None}
             log_directories.judge_topic_ids(directory, node, known, report)
             if segment_files.REMOTE_INDEX_CACHE in directory.directories:
@@ -341,12 +341,6 @@ class Census(Rule):
         return None if found is None else found.as_object()
 
 
-# Renamed, compressed and copied segments: files in partitions and log directories whose names no broker uses.
-#
-# A broker ignores them, or does not start; a log may have no other files. A file with batches, even a compressed one,
-# is checked as a single segment, not as a part of its partition. An archive is reported, but not checked.
-
-
 def _judge_misnamed(partition: PartitionCheck, inside: DirectoryCheck) -> None:
     """Checks files of a partition that are not part of its log, and with ``inside`` its directories; reports a
     partition without segments."""
@@ -384,7 +378,11 @@ def _judge_misnamed(partition: PartitionCheck, inside: DirectoryCheck) -> None:
 
 
 def judge_misnamed_files(around: PartitionCheck, names: Iterable[str]) -> list[str]:
-    """Checks files with batches, and reports compressed ones. Returns the names of both."""
+    """Checks renamed, compressed and copied segments: files whose names no broker uses. Returns their names.
+
+    A broker ignores them, or does not start; a log may have no other files. A file with batches, even a compressed one,
+    is checked as a single segment, not as a part of its partition. An archive is reported, but not checked.
+    """
     by_stem: dict[str, set[str]] = defaultdict(set)
     for name in names:
         by_stem[name.partition(".")[0]].add(name)
@@ -401,9 +399,7 @@ def judge_misnamed_files(around: PartitionCheck, names: Iterable[str]) -> list[s
         if file is None:
             continue
         found.append(name)
-        partition = partition_check.partition_for_file(
-            around, frozenset(by_stem[name.partition(".")[0]]), counts_bytes=True
-        )
+        partition = partition_check.partition_for_file(around, frozenset(by_stem[name.partition(".")[0]]))
         if file.kind:
             _judge_as_segment(partition, file)
         else:
@@ -518,16 +514,14 @@ def tasks_of(node: Node, partitions: Iterable[str]) -> list[Task]:
     return [task._replace(broker=task.broker._replace(topic_id=task.broker.topic_id or None)) for task in tasks]
 
 
-# Several processes check the partitions of a log directory; findings keep the order of the partitions.
-
 LARGEST_CHUNK, CHUNKS_EACH = 32, 8
 """Largest chunk of partitions, and least number of chunks per process; messages cost more than small partitions."""
 ENDED = "a process that judged a partition ended before it was done (was it killed? is there enough memory?)"
 
 
 def judge_in_processes(tasks: list[Task], settings: CheckSettings, report: Report) -> Iterator[CheckedPartition]:
-    """Yields the outcomes in the order of the tasks, each after its findings were reported. Always ends its
-    processes. Raises KsegError if one ended early, and the error of one that failed."""
+    """Checks partitions in several processes. Yields the outcomes in the order of the tasks, each after its findings
+    were reported. Always ends its processes. Raises KsegError if one ended early, and the error of one that failed."""
     count = min(settings.jobs, len(tasks))
     chunk_size = max(1, min(LARGEST_CHUNK, len(tasks) // (count * CHUNKS_EACH)))
     done, reported = shared_numbers(count), 0

@@ -25,11 +25,6 @@ from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 if TYPE_CHECKING:
     from kseg.changes.accepted_gaps import AcceptedGaps
 
-# Finds batches of a compacted partition that stop the log cleaner, or make it remove too much.
-#
-# The active segment is never cleaned, so it is not checked. Sources: Cleaner, LogCleaner and MemoryRecords.filterTo
-# of Kafka 4.3.1.
-
 _FIRST_OF_SEGMENT = {
     "cleaner-hides-damage": "the first batch of this segment with a wrong checksum: the cleaner gives it a valid one",
     "record-without-key": "the first batch of this segment with a record that has no key",
@@ -37,7 +32,11 @@ _FIRST_OF_SEGMENT = {
 
 
 class CleanerRule(Rule):
-    """Checks a partition if the topic's policy, its name or the cleaner's checkpoint shows that it is compacted."""
+    """Finds batches of a compacted partition that stop the log cleaner, or make it remove too much: if the topic's
+    policy, its name or the cleaner's checkpoint shows that it is compacted. The active segment is never cleaned.
+
+    Sources: Cleaner, LogCleaner, LogToClean and MemoryRecords.filterTo of Kafka 4.3.1.
+    """
 
     def __init__(self, partition: PartitionCheck) -> None:
         super().__init__(partition)
@@ -113,10 +112,6 @@ class CleanerRule(Rule):
             self.report.add("cleaner-blocked", segment.path, f"{code} {place} byte {position}", position)
 
 
-# Determines whether the log cleaner made the gaps of a log.
-#
-# Sources: Cleaner and LogToClean of Kafka 4.3.1.
-
 MANY_GAPS, BATCHES_A_GAP = 8, 4
 """A segment with at least this many gaps, and at least one per so many batches, was cleaned rather than damaged."""
 
@@ -168,14 +163,13 @@ def _batches(partition: PartitionCheck, before: int) -> Iterator[Batch]:
             continue  # errors of the file were reported when it was checked
 
 
-# Predicts which offsets of a damaged partition a salvage restores: only the others are lost.
-
 Range = tuple[int, int]
 """First and last offset."""
 
 
 class Outlook(NamedTuple):
-    """The result of a salvage: the offset after its last batch, and the offsets before it that no batch has.
+    """What a salvage of a damaged partition restores; only the rest is lost: the offset after its last batch, and the
+    offsets before it that no batch has.
 
     ``has_cuts``: some damaged bytes are cut out, not mended.
     """

@@ -5,7 +5,6 @@ all batches of one append (up to 3.9.0). Brokers since 2.3 do not check indexes 
 """
 
 import os
-from collections.abc import Collection
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,10 +17,7 @@ from kseg.limits import MAX_INDEX_BYTES
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.indexes import EntryWindows
-from kseg.stores.place import Place
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
-
-# Walks an index file along the batches of its segment (`kseg.kernel.state.indexing`), window by window.
 
 EVENT_LIMIT = 256
 """Limit of events that one step returns."""
@@ -42,7 +38,8 @@ class IndexEvent(NamedTuple):
 
 
 class IndexWalk:
-    """A walk through one index at a time, reused for all segments. ``width``: kernel.OFFSETS or kernel.TIMES.
+    """A walk through one index at a time, window by window along the batches of its segment
+    (`kseg.kernel.state.indexing`); reused for all segments. ``width``: kernel.OFFSETS or kernel.TIMES.
 
     ``events`` has the first ``limit`` events of each kind, ``state.totals`` their number, and ``state.last_about``
     the number of the entry of the last one. ``path``: that of the index.
@@ -127,17 +124,18 @@ SHOWN_EACH = 8
 """Limit of wrong entries of one kind reported one by one; more are reported as one range."""
 SUFFIXES = {INDEX: kernel.OFFSETS, TIME_INDEX: kernel.TIMES}
 _PREFIX = {kernel.OFFSETS: "index", kernel.TIMES: "time-index"}
-_CODES = {
-    kernel.BELOW_BASE: "below-base",
-    kernel.NEGATIVE: "misleads",
-    kernel.UNSORTED: "unsorted",
-    kernel.NO_BATCH: "misleads",
-    kernel.TOO_LOW: "misleads",
-    kernel.IMPRECISE: "imprecise",
-    kernel.BEYOND: "beyond-log",
-    kernel.TOO_OLD: "mismatch",
-    kernel.TOO_NEW: "mismatch",
+_EVENTS = {
+    kernel.BELOW_BASE: ("below-base", "offset {offset} in a segment that begins at {base}"),
+    kernel.NEGATIVE: ("misleads", "position {value} is negative"),
+    kernel.UNSORTED: ("unsorted", "it is the same or less than the entry before"),
+    kernel.NO_BATCH: ("misleads", "no batch begins at position {value}, the next one does at {a}"),
+    kernel.TOO_LOW: ("misleads", "the batch at position {value} begins behind offset {offset}"),
+    kernel.IMPRECISE: ("imprecise", "no batch ends at offset {offset}"),
+    kernel.BEYOND: ("beyond-log", "offset {offset}{at} is behind the end of the log, whose last offset is {a}"),
+    kernel.TOO_OLD: ("mismatch", "timestamp {value}, but the largest up to offset {offset} is later than {a}"),
+    kernel.TOO_NEW: ("mismatch", "timestamp {value}, but the largest up to offset {offset} is no later than {a}"),
 }
+"""Code, without the kind of index, and message by the kind of event."""
 
 
 class IndexRule(Rule):
@@ -234,76 +232,48 @@ class IndexRule(Rule):
     def _add_wrong_entries(self, walk: IndexWalk) -> bool:
         """Reports the entries with events. Returns whether there are others than imprecise ones."""
         totals = walk.state.totals
-        wrong = [kind for kind in _CODES if kind != kernel.IMPRECISE and totals[kind]]
+        wrong = [kind for kind in _EVENTS if kind != kernel.IMPRECISE and totals[kind]]
         if len(wrong) > 1 and 2 * sum(totals[kind] for kind in wrong) > walk.used:
             # Most entries are wrong, in several ways: a broker did not write these bytes.
-            first = min((event for event in walk.events if event.kind in wrong), key=lambda event: event.entry)
-            self._add_range(walk, "corrupt", wrong, first, " are wrong")
+            events = sorted((event for event in walk.events if event.kind in wrong), key=lambda event: event.entry)
+            self._add_events(walk, "corrupt", events, " are wrong")
         elif walk.events:
-            for code in dict.fromkeys(_CODES.values()):
-                self._add_events(walk, code, [event for event in walk.events if _CODES[event.kind] == code])
+            for code in dict.fromkeys(code for code, _ in _EVENTS.values()):
+                self._add_events(walk, code, [event for event in walk.events if _EVENTS[event.kind][0] == code])
         return bool(wrong)
 
-    def _add_events(self, walk: IndexWalk, code: str, events: list[IndexEvent]) -> None:
-        """Reports the entries of these events, adjacent ones together; one range for all if there are many."""
-        kinds = {event.kind for event in events}
-        severity = None
+    def _add_events(self, walk: IndexWalk, code: str, events: list[IndexEvent], are_wrong: str = "") -> None:
+        """Reports the entries of these events, adjacent ones together; one range for all if there are many, or if
+        ``are_wrong`` tells that they are."""
+        kinds, severity = {event.kind for event in events}, None
         if code == "beyond-log" and walk.width == kernel.TIMES and self._is_closed:
             severity = WARNING
         if code == "imprecise" and self.partition.is_compacted:
             # The cleaner indexes a batch by its last kept record.
             severity = INFO
-        if sum(walk.state.totals[kind] for kind in kinds) > SHOWN_EACH:
-            self._add_range(walk, code, kinds, events[0], severity=severity)
-            return
+        found, total = [], sum(walk.state.totals[kind] for kind in kinds)
+        if are_wrong or total > SHOWN_EACH:
+            end = max(walk.state.last_about[kind] for kind in kinds) + 1
+            found, events = [(events[0], end, total, f"{total} of {walk.used} entries{are_wrong}; the first: ")], []
         while events:
-            head, text = events[0], self._text(walk, events[0])
-            count = next((i for i, event in enumerate(events) if event.entry != head.entry + i), len(events))
-            if count > 1:
-                text = f"{count} entries; the first: {text}"
-            self._add_entries(walk, code, text, head, head.entry + count, count, severity)
+            first = events[0]
+            count = next((i for i, event in enumerate(events) if event.entry != first.entry + i), len(events))
+            found.append((first, first.entry + count, count, f"{count} entries; the first: " if count > 1 else ""))
             events = events[count:]
-
-    def _add_range(
-        self, walk: IndexWalk, code: str, kinds: Collection[int], first: IndexEvent, are_wrong: str = "",
-        severity: str | None = None,
-    ) -> None:  # fmt: skip
-        """Adds one finding for all entries with events of these kinds, from the ``first`` one to the last."""
-        count = sum(walk.state.totals[kind] for kind in kinds)
-        text = f"{count} of {walk.used} entries{are_wrong}; the first: {self._text(walk, first)}"
-        end = max(walk.state.last_about[kind] for kind in kinds) + 1
-        self._add_entries(walk, code, text, first, end, count, severity)
-
-    def _add_entries(
-        self, walk: IndexWalk, code: str, message: str, first: IndexEvent, end: int, count: int, severity: str | None
-    ) -> None:
-        """Adds a finding about ``count`` of the entries from that of an event up to number ``end``."""
         value = "entryTimestamp" if walk.width == kernel.TIMES else "entryPosition"
-        details = {"entry": first.entry, "entries": count, "entryOffset": first.offset, value: first.value}
-        place = {"position": first.entry * walk.width, "length": (end - first.entry) * walk.width}
-        self._add_about(walk, code, message, severity, **place, offset=first.offset, details=details)
+        for first, end, count, text in found:
+            details = {"entry": first.entry, "entries": count, "entryOffset": first.offset, value: first.value}
+            place = {"position": first.entry * walk.width, "length": (end - first.entry) * walk.width}
+            text += self._text(walk, first)
+            self._add_about(walk, code, text, severity, **place, offset=first.offset, details=details)
 
     def _text(self, walk: IndexWalk, event: IndexEvent) -> str:
-        kind, a = event.kind, event.a
-        if kind == kernel.BELOW_BASE:
-            return f"offset {event.offset} in a segment that begins at {self._segment.base_offset}"
-        if kind == kernel.UNSORTED:
-            is_first = a == kernel.NO_ENTRY
-            return "it is above those behind it" if is_first else "it is the same or less than the entry before"
-        if kind == kernel.NEGATIVE:
-            return f"position {event.value} is negative"
-        if kind == kernel.NO_BATCH:
-            return f"no batch begins at position {event.value}, the next one does at {a}"
-        if kind == kernel.TOO_LOW:
-            begin = f", at {a}" if a > event.offset else ""
-            return f"the batch at position {event.value} begins behind offset {event.offset}{begin}"
-        if kind == kernel.IMPRECISE:
-            return f"no batch ends at offset {event.offset}"
-        if kind == kernel.BEYOND:
-            at = "" if walk.width == kernel.TIMES or event.value < 0 else f" at position {event.value}"
-            return f"offset {event.offset}{at} is behind the end of the log, whose last offset is {a}"
-        than = "later" if kind == kernel.TOO_OLD else "no later"
-        return f"timestamp {event.value}, but the largest up to offset {event.offset} is {than} than {a}"
+        kind, _, offset, value, a = event
+        if kind == kernel.UNSORTED and a == kernel.NO_ENTRY:
+            return "it is above those behind it"
+        at = "" if walk.width == kernel.TIMES or value < 0 else f" at position {value}"
+        text = _EVENTS[kind][1].format(offset=offset, value=value, a=a, at=at, base=self._segment.base_offset)
+        return f"{text}, at {a}" if kind == kernel.TOO_LOW and a > offset else text
 
     def _add_sizes(self, walk: IndexWalk) -> bool:
         """Reports zeros and a partial entry at the end. Returns whether there are zeros at the end."""
@@ -362,7 +332,7 @@ class IndexRule(Rule):
                 orphans.append((name, stem))
         lost = self._lost_offsets({int(stem) for _, stem in orphans})
         for name, stem in orphans:
-            path, text, details = Place(self.partition.directory or "") / name, f"there is no {stem}.log", {}
+            path, text, details = self.partition.path(name), f"there is no {stem}.log", {}
             if (last := lost.get(int(stem))) is not None:
                 text += f": offsets {int(stem)} to {last} are gone, unless retention has deleted them"
                 details = {"firstMissing": int(stem), "lastMissing": last}

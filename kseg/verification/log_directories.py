@@ -1,54 +1,49 @@
-"""Checks log directories: each by itself, then those of one node as the node checks them at its start.
+"""Checks each log directory by itself: its own files, names in it, partitions that contradict each other, owners of
+files, room on the disk, policies, high watermarks and lone copies.
 
-Sources: MetaPropertiesEnsemble, KafkaRaftServer, LogManager, ReplicaManager of Kafka 4.3.1 and 4.4.0 (KIP-858).
+Sources: LogManager, LocalLog.parseTopicPartitionName, CheckpointFile, MetaProperties, ReplicaManager, GroupCoordinator
+and KafkaBasedLog of Kafka 4.3.1 and 4.4.0; KafkaStore of Schema Registry 7.9.
 """
 
 import os
-import re
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import stat
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from errno import EACCES
-from functools import cached_property, lru_cache, partial
-from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
 
 from kseg.errors import KsegError
-from kseg.findings.table import DELETED, DOUBTFUL, EMPTIED, ERROR, KINDS, OFFLINE, RECOVERED, REFUSED, TOPIC_ID
-from kseg.node.log_directory import METADATA_PARTITION, LogDirectory, is_moved
+from kseg.findings.table import ERROR, TOPIC_ID
+from kseg.node.log_directory import METADATA_PARTITION, LogDirectory, is_moved, purpose_of_compaction
 from kseg.node.node import Node, Nodes
 from kseg.quantities import plural
-from kseg.releases.metadata import MetadataRules, releases_that_accept
 from kseg.segment.files import (
     BOOTSTRAP,
     LOCK_NAME,
     LOG_DIRECTORY_FILES,
     METADATA_TOPIC,
     OWN_PREFIX,
-    QUORUM_STATE,
     REMOTE_INDEX_CACHE,
-    list_segments,
+    own_name,
     parse_partition_name,
 )
 from kseg.segment.paths import some
-from kseg.segment.survey import QUICK
-from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, OFFSET_CHECKPOINTS
-from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaProperties, integer, missing_in_kraft
+from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LOG_STARTS, OFFSET_CHECKPOINTS, RECOVERY_POINTS
+from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, integer, missing_in_kraft
 from kseg.stores.no_follow import resolved
 from kseg.stores.place import Place
-from kseg.verification.metadata import is_newest, judge_features, judge_snapshot
-from kseg.verification.partition import CheckSettings, LogSpan, add_unread
-from kseg.verification.report import NO_DETAILS, AssignedPartition, Details, Finding, NodeStart, Report, effect_of
-from kseg.verification.surroundings import judge_surroundings, unknown_text
+from kseg.verification.metadata import judge_snapshot
+from kseg.verification.partition import LogSpan, PartitionCheck, add_unread
+from kseg.verification.report import NO_DETAILS, Details, Report
 
-if TYPE_CHECKING:
-    from kseg.node.cluster_metadata import TopicSettings
-    from kseg.node.metadata_image import PartitionImage
-
-# Checks a log directory itself: its own files, names in it, and partitions that contradict each other.
-#
-# Sources: LogManager.loadLogs, LocalLog.parseTopicPartitionName, CheckpointFile, MetaProperties of Kafka 4.3.1.
-
+_OF_CONFLUENT = (".tierstate", ".tierstate.mutable", ".checksum", ".checksums", ".adler")
+"""Suffixes of files of tiered storage and of checksums that Confluent Server writes."""
+_ROOT = 0
+"""The user who can write everything."""
+_Status = Callable[..., os.stat_result]
 KNOWN_FILES = LOG_DIRECTORY_FILES | {LOCK_NAME, BOOTSTRAP}
 
 
@@ -56,7 +51,12 @@ def judge_entries(directory: LogDirectory, node: Node, report: Report, level: in
     """Checks the entries of a log directory: its own files, and which directories it has; not what these hold."""
     _own_files(directory, node, report, level)
     _directory_names(directory, report)
-    judge_surroundings(directory, node, report)
+    own = (Place(directory.path) / name for name in directory.files if not name.startswith(OWN_PREFIX))
+    _owners(directory.path, (place.status for place in own), directory.owner, report)
+    _room(directory, report)
+    _policies(directory, node, report)
+    _high_watermarks(directory, node, report)
+    _lone_copies(directory, node, report)
     here = {name for one in node.directories for name in one.directories}
     if absent := sorted(name for name in acknowledged(directory) if name not in here):
         text = f"in the checkpoint, but without a directory: {some(absent)}"
@@ -122,6 +122,17 @@ def _own_files(directory: LogDirectory, node: Node, report: Report, level: int) 
     )
     if unknown:
         report.add("unknown-file", directory.path, unknown_text(unknown))
+
+
+def unknown_text(names: list[str]) -> str:
+    """Returns a sentence on files that Kafka's brokers do not know, by who has made them."""
+    makers = {
+        "deleted, but still open over NFS": [name for name in names if name.startswith(".nfs")],
+        "of Confluent Server": [name for name in names if name.endswith(_OF_CONFLUENT)],
+    }
+    known = {name for some_names in makers.values() for name in some_names}
+    makers["that no broker knows"] = [name for name in names if name not in known]
+    return "; ".join(f"files {who}: {some(found)}" for who, found in makers.items() if found)
 
 
 def told_id(directory: LogDirectory, node: Node) -> tuple[str, Details]:
@@ -240,10 +251,6 @@ def judge_topic_ids(directory: LogDirectory, node: Node, ids: Mapping[str, str],
             report.add("topic-id-mismatch", path, text, details={"topicId": topic_id}, needs=TOPIC_ID)
 
 
-_UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
-"""The directory of a partition for which the node has to choose one (DirectoryId)."""
-
-
 class CheckedDirectory(NamedTuple):
     """A log directory whose partitions were checked; ``topic_ids``: by the names of its partitions but
     __cluster_metadata-0 and moved ones, None if there is no readable partition.metadata; ``extents``: by
@@ -272,277 +279,131 @@ def judge_absent(path: str, nodes: Nodes, report: Report) -> bool:
     return True
 
 
-class NodeCheck:
-    """The checks of one node's log directories against each other. ``found``: those that were checked; ``absent``: log
-    directories that a configuration names and that are missing or empty; ``unchecked``: those whose partitions were not
-    checked."""
-
-    def __init__(
-        self, node: Node, found: list[CheckedDirectory], absent: Collection[str] = (), unchecked: Collection[str] = ()
-    ) -> None:
-        self.node, self.found, self.unchecked = node, found, list(unchecked)
-        self.directories = [one.directory for one in found]
-        if node.server is None:
-            absent = ()
-        self.roots = [*(one.path for one in self.directories), *absent]
-
-    def contradictions(self) -> Iterator[tuple[str, str, str]]:
-        """Yields (code, path, sentence) for what keeps the node from starting on all these directories, and for a
-        controller that has lost its metadata."""
-        yield from self._ids("cluster.id", None, lambda meta: meta.cluster_id)
-        server = self.node.server
-        yield from self._ids("node.id", None if server is None else server.node_id, lambda meta: meta.number)
-        yield from self._metadata_places()
-        count = sum(len(one.topic_ids) for one in self.found)
-        metadata = self.node.topics
-        if metadata is not None and metadata.image.brokers and self.node.number is not None and count:
-            if self.node.number not in {*metadata.image.brokers, *metadata.image.controllers}:
-                known = some(sorted(map(str, metadata.image.brokers)))
-                text = f"node.id is {self.node.number}; __cluster_metadata has {known}"
-                yield "unknown-node", Place(self.directories[0].path) / META_PROPERTIES, text
-        if self.node.metadata is None and self.node.server is not None and "controller" in self.node.server.roles:
-            if count and {os.path.realpath(path) for path in self.node.server.log_dirs} <= self._real_paths():
-                text = f"{METADATA_PARTITION} is in none of log.dirs; partitions here: {count}"
-                yield "metadata-lost", self.directories[0].path, text
-
-    def _ids(self, name: str, wanted: object, of: Callable[[MetaProperties], object]) -> Iterator[tuple[str, str, str]]:
-        source = "" if self.node.server is None else self.node.server.path
-        for directory in self.directories:
-            value = None if directory.meta is None else of(directory.meta)
-            if value is None or META_PROPERTIES in directory.problems:
-                continue
-            if wanted is None:
-                wanted, source = value, directory.path
-            elif value != wanted:
-                path = Place(directory.path) / META_PROPERTIES
-                yield "node-identity-mismatch", path, f"{name} is {value}, that of {source} is {wanted}"
-
-    def _metadata_places(self) -> Iterator[tuple[str, str, str]]:
-        wanted = self.node.server.metadata_log_dir if self.node.server is not None else None
-        places = [one.path for one in self.directories if one.holds_metadata]
-        if wanted is None or os.path.realpath(wanted) not in self._real_paths():
-            wanted = places[0] if places else None  # a copy of the directories
-        for path in places:
-            if wanted is not None and os.path.realpath(path) != os.path.realpath(wanted):
-                text = f"the cluster's metadata belong into {wanted}, as metadata.log.dir or the first of log.dirs"
-                yield "broker-would-not-start", Place(path) / METADATA_PARTITION, text
-
-    def quorum(self) -> Iterator[tuple[str, str, str]]:
-        """Yields (code, path, sentence) for what contradicts the voters of the metadata log: those of the newest
-        KRAFT_VOTERS, of controller.quorum.voters, or of quorum-state."""
-        if self.node.metadata is None or (self.node.topics is not None and self.node.topics.lacking):
-            return  # the newest voters may be in what is lacking
-        from kseg.node.cluster_metadata import quorum_state_in, read_raft  # few nodes' directories are checked
-
-        directory = Place(self.node.metadata.path) / METADATA_PARTITION
-        path, state = directory / QUORUM_STATE, quorum_state_in(directory)
-        try:
-            dynamic = read_raft(directory, list_segments(directory)).voter_directories
-        except KsegError:
-            return  # reported for the segment
-        if dynamic:
-            yield from self._own_voter(self.node.metadata, dynamic)
-        configured = self.node.server.quorum_voters if self.node.server is not None and not dynamic else frozenset()
-        before = frozenset(state.current_voters or ())
-        if configured and before and configured != before:
-            text = f"its voters are {_ids(before)}, those of controller.quorum.voters {_ids(configured)}"
-            yield "quorum-mismatch", path, text
-        if voters := dynamic.keys() or configured or before:
-            for name, node in (("leaderId", state.leader_id), ("votedId", state.voted_id)):
-                if node is not None and node >= 0 and node not in voters:
-                    yield "quorum-mismatch", path, f"{name} is {node}, the voters are {_ids(voters)}"
-
-    def _own_voter(self, directory: LogDirectory, voters: Mapping[int, str | None]) -> Iterator[tuple[str, str, str]]:
-        own = directory.meta and directory.meta.directory_id
-        wanted = voters.get(-1 if self.node.number is None else self.node.number)
-        is_broker = self.node.server is not None and not self.node.server.may_be_controller
-        if not own or not wanted or own == wanted or is_broker:
-            return
-        path = Place(directory.path) / META_PROPERTIES
-        text = f"directory.id is {own}, that of the voter with this node.id is {wanted}"
-        if len(voters) > 1:
-            yield "quorum-mismatch", path, text
-        else:
-            yield "node-identity-mismatch", path, f"{text}, which is the only one: the node waits for it for ever"
-
-    def judge_bootstrap(self, rules: MetadataRules, report: Report) -> None:
-        """Judges bootstrap.checkpoint, which each start up to 4.3 reads, whatever the metadata log holds."""
-        from kseg.node.cluster_metadata import load_snapshot
-        from kseg.node.metadata_image import FEATURE_RECORD
-
-        for directory in self.directories if rules.reads_bootstrap else ():
-            if BOOTSTRAP in directory.files:
-                path = os.path.join(directory.path, BOOTSTRAP)
-                with suppress(KsegError):  # reported for the file
-                    image = load_snapshot(path, frozenset({FEATURE_RECORD}), is_whole=False).image
-                    judge_features(path, image, rules, report)
-
-    @property
-    def releases(self) -> list[str] | None:
-        """The releases that accept the features of the cluster's metadata; None if these are not known."""
-        topics = self.node.topics
-        if topics is None or topics.image.metadata_version is None:
-            return None
-        return releases_that_accept(topics.image.metadata_version, topics.image.features)
-
-    @cached_property
-    def at_start(self) -> "TopicSettings | None":
-        """The metadata that the start finds, from which it learns its partitions; None if they are not known."""
-        topics = self.node.topics
-        if self.node.metadata is None or topics is None:
-            return None
-        if not topics.knows_partitions:
-            from kseg.node.cluster_metadata import is_only_voter  # few metadata logs are damaged
-
-            with suppress(KsegError, OSError):
-                is_alone = is_only_voter(Place(self.node.metadata.path) / METADATA_PARTITION, self.node.server)
-                topics = topics.at_start() if is_alone else None
-        return topics if topics is not None and topics.image.brokers and topics.knows_partitions else None
-
-    def strays(self) -> list[str] | None:
-        """Returns the paths of partitions that the start sets aside; None if the metadata are not known."""
-        metadata = self.at_start
-        if metadata is None:
-            return None if self.node.is_kraft else []
-
-        def is_assigned(name: str, topic_id: str | None) -> bool:
-            place = topic_partition(name)  # brokers look a partition up by its topic id
-            partition = None if topic_id is None or place is None else metadata.partitions.get((topic_id, place[1]))
-            return partition is not None and self.node.number in partition.replicas
-
-        from kseg.node.coordinators import topic_id_at
-
-        found = list[str]()
-        for one in self.found:
-            ids, root = dict(one.topic_ids), one.directory.path
-            futures = (name for name in one.directory.directories if name.endswith("-future"))
-            ids |= {name: topic_id_at(Place(root) / name) for name in futures if topic_partition(name)}
-            found += [Place(root) / name for name, topic_id in ids.items() if not is_assigned(name, topic_id)]
-        return found
-
-    @cached_property
-    def is_whole(self) -> bool:
-        """Whether all log directories of the node are here, or known to be offline."""
-        if self.node.server is not None and self.node.server.log_dirs:
-            return set(map(os.path.realpath, self.node.server.log_dirs)) <= set(map(os.path.realpath, self.roots))
-        registered = self.node.registered_directories
-        return bool(registered) and registered <= self.node.directory_ids.keys()
-
-    def missing(self) -> "Iterator[tuple[str, PartitionImage]]":
-        """Yields the partitions that the metadata assign to the node, and that no directory here has."""
-        topics = self.at_start
-        if topics is None or self.node.number is None:
-            return
-        held: set[tuple[str | None, int]] = set()
-        unread = {name for directory in self.directories for name in directory.directories}
-        for name, topic_id in (item for one in self.found for item in one.topic_ids.items()):
-            held.add((topic_id, place[1] if (place := topic_partition(name)) else -1))
-            unread.discard(name)
-        for (topic_id, number), partition in topics.partitions.items():
-            name = f"{topics.image.topics[topic_id].name}-{number}"
-            if self.node.number in partition.replicas and (topic_id, number) not in held and name not in unread:
-                yield name, partition
-
-    def absent(self, offline: Collection[str]) -> tuple[list[AssignedPartition] | None, list[AssignedPartition]]:
-        """Returns the partitions of the node that no directory has: those that the start creates empty (None: not
-        known), and those that it does not create because their directory may be among the ``offline`` ones, or that a
-        directory lacks while others are not here."""
-        topics = self.at_start
-        if topics is None or self.node.number is None:
-            return None, []
-        ids = {number: one.path for number, one in self.node.directory_ids.items()}
-        is_whole = self.is_whole
-        creates, lacks = list[AssignedPartition](), list[AssignedPartition]()
-        for name, partition in self.missing():
-            assigned = partition.directories[partition.replicas.index(self.node.number)]
-            here = ids.get(assigned)
-            is_created = not offline or assigned == _UNASSIGNED or (here is not None and here not in offline)
-            if is_whole or here is not None:
-                (creates if is_whole and is_created else lacks).append(AssignedPartition(name, here))
-        is_known = is_whole or not any(self.node.number in each.replicas for each in topics.partitions.values())
-        in_order = partial(sorted, key=itemgetter(0))
-        return in_order(creates) if is_known else None, in_order(lacks)
-
-    def _real_paths(self) -> set[str]:
-        return {os.path.realpath(one.path) for one in self.directories}
+def judge_owner(partition: PartitionCheck) -> None:
+    """Reports a partition that the owner of its log directory cannot write."""
+    if partition.listing is not None:
+        place = Place(partition.name)
+        asked = chain([place.status], (entry.stat for entry in partition.listing.files.values()))
+        _owners(place, asked, partition.broker.owner, partition.report)
 
 
-def start_of(node: NodeCheck, settings: CheckSettings, report: Report) -> NodeStart:
-    """Predicts a node's start from what was found in its directories."""
-    of: defaultdict[str, list[Finding]] = defaultdict(list)
-    for finding in report.effects.values():
-        if _root_of(finding.file, node) is not None:
-            of[effect_of(finding)].append(finding)
-    because = [_sentence(finding) for finding in of[REFUSED] if _is_met(finding)]
-    offline = {_root_of(finding.file, node) or "": finding for finding in of[OFFLINE]}
-    for root, finding in offline.items():
-        is_missing = finding.code == "bad-meta-properties" and finding.file == root
-        is_vital = node.node.metadata is not None and node.node.metadata.path == root
-        if is_missing or is_vital or len(offline) == len(node.roots):
-            because.append(_sentence(finding))
-    because = list(dict.fromkeys(because))
-    starts: bool | None = not because
-    if starts and (because := list(_doubts(node, of[DOUBTFUL], settings, report))):
-        starts = None
-    partitions: dict[str, list[str]] = {EMPTIED: [], RECOVERED: []}
-    for effect, found in partitions.items():
-        for finding in of[effect]:
-            root = _root_of(finding.file, node) or ""
-            name = finding.file[len(root) :].lstrip("/").partition("/")[0]
-            if _is_loaded(name):
-                found.append(Place(root) / name)
-    deleted = [Place(one.path) / name for one in node.directories for name in one.directories
-               if name.endswith("-delete")]  # fmt: skip
-    unclean = [Place(one.path) / name for one in node.directories if not one.was_clean
-               for name in one.directories if _is_loaded(name)]  # fmt: skip
-    recovered = list(dict.fromkeys([*unclean, *partitions[RECOVERED]]))
-    files = sum(finding.details.get("count", 1) for finding in of[DELETED])
-    return NodeStart(
-        node.roots, starts, because, recovered, node.strays(),
-        [*deleted, *partitions[EMPTIED]], files, *node.absent({*report.absent, *offline}), node.releases,
-    )  # fmt: skip
+def _owners(path: str, asked: Iterable[_Status], owner: tuple[int, int] | None, report: Report) -> None:
+    """Reports files and directories that the owner of the log directory cannot write; ``asked`` gives their status."""
+    if owner is None or owner[0] == _ROOT:
+        return
+    (user, group), others = owner, Counter[int]()
+    for ask in asked:
+        with suppress(OSError):  # it has gone
+            status = ask(follow_symlinks=False)
+            mode = status.st_mode
+            may_write = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and status.st_gid == group)
+            if not (status.st_uid == user or stat.S_ISLNK(mode) or may_write):
+                others[status.st_uid] += 1
+    if others:
+        owners = ", ".join(map(str, sorted(others)))
+        text = f"{plural(others.total(), 'entry', 'entries')} of user {owners}, whom user {user}, who owns the log "
+        text += "directory, cannot write"
+        report.add("other-owner", path, text, details={"owner": user, "count": others.total()})
 
 
-def _is_met(finding: Finding) -> bool:
-    """Whether the start reads what is wrong."""
-    if finding.code == "bad-metadata-snapshot":
-        return is_newest(finding.file)
-    return finding.code != "metadata-record-refused" or "reason" in finding.details
+_BLOCK_BYTES = 4096
 
 
-def _doubts(node: NodeCheck, doubtful: list[Finding], settings: CheckSettings, report: Report) -> Iterator[str]:
-    """Yields the reasons why it is not known whether the node starts."""
-    yield from (_sentence(finding) for finding in doubtful if _is_met(finding))
-    if settings.level == QUICK:
-        yield "level quick reads too little"
-    if report.ignored and any(KINDS[code].start for code in report.ignored):
-        yield "--ignore omits findings that may prevent it"
-    # A path may be the beginning of a longer name.
-    roots = [re.escape(root.rstrip("/")) + r"(?![\w.-])" for root in node.roots]
-    if any(re.search(root, failure) for failure in report.failures for root in roots):
-        yield "not everything could be read"
-    if node.unchecked:
-        yield f"the partitions in {some(node.unchecked)} were not checked: give all log directories of the node"
-    elif node.node.server is None and (more := len(node.node.registered_directories) - len(node.directories)) > 0:
-        text = f"by its metadata the node has {plural(more, 'more log directory', 'more log directories')}"
-        yield f"{text}: give all of them, or --server-properties FILE"
-    if node.node.is_kraft and node.node.metadata is None:
-        yield f"{METADATA_PARTITION} is not here: the only controller would begin an empty cluster"
+def _room(directory: LogDirectory, report: Report) -> None:
+    """Reports a log directory whose file system has less space than any start takes: for a new checkpoint beside the
+    old one; for quorum-state and records of the metadata log; after an unclean stop for a snapshot of producers in each
+    partition.
+
+    Brokers of 4.4.0 with 3 partitions end at once with 4 KiB left after a clean stop, and with 16 KiB after a kill.
+    """
+    if directory.owner is None or META_PROPERTIES not in directory.files or not hasattr(os, "statvfs"):
+        return  # of no broker here
+    with suppress(OSError):
+        status = os.statvfs(directory.path)
+        if not status.f_blocks or status.f_flag & os.ST_RDONLY:
+            return  # a place to keep copies
+        free = (status.f_bfree if directory.owner[0] == _ROOT else status.f_bavail) * status.f_frsize
+        sizes = ((Place(directory.path) / name).size() for name in directory.offsets)
+        checkpoint = max((-(-size // _BLOCK_BYTES) for size in sizes), default=0)
+        partitions = [name for name in directory.directories if not is_moved(name) and parse_partition_name(name)]
+        recovered = 0 if directory.was_clean else len(partitions)
+        needed = _BLOCK_BYTES * (max(checkpoint, 1) + directory.holds_metadata + recovered)
+        if free < needed:
+            text = f"{free} bytes are free; a start writes at least {needed}"
+            report.add("disk-full", directory.path, text, details={"freeBytes": free, "neededBytes": needed})
 
 
-def _is_loaded(name: str) -> bool:
-    place = topic_partition(name)
-    return place is not None and place[0] != METADATA_TOPIC and not name.endswith("-delete")
+def _policies(directory: LogDirectory, node: Node, report: Report) -> None:
+    """Reports topics whose newest record by key counts, and whose old records retention deletes."""
+    seen = set[str]()
+    for name in directory.directories:
+        topic, _ = parse_partition_name(name) or (None, None)
+        if topic is None or topic in seen or is_moved(name) or (purpose := purpose_of_compaction(topic)) is None:
+            continue
+        seen.add(topic)
+        partition = node.partition(Place(directory.path) / name)
+        policy = partition.policy
+        if policy.is_known and policy.is_compacted is False:
+            text = f"cleanup.policy of {topic} is {policy.text!r}: retention deletes {purpose}"
+            report.add("topic-not-compacted", partition.path, text, details={"topic": topic, "policy": policy.text})
 
 
-def _ids(nodes: Iterable[int]) -> str:
-    return some([*map(str, sorted(nodes))])
+def _high_watermarks(directory: LogDirectory, node: Node, report: Report) -> None:
+    """Reports partitions without a high watermark after a clean stop, which writes those of all."""
+    known = directory.offsets.get(HIGH_WATERMARKS, {})
+    if not directory.was_clean or HIGH_WATERMARKS in (*directory.problems, *directory.unread):
+        return
+    if {HIGH_WATERMARKS, RECOVERY_POINTS}.isdisjoint(directory.files):
+        return  # a stop writes both: this is a part of a log directory
+    lacking = []
+    for name in directory.directories:
+        place = None if is_moved(name) else parse_partition_name(name)
+        if place is None or place in known or place[0] == METADATA_TOPIC:
+            continue
+        assignment = node.partition(Place(directory.path) / name).assignment
+        is_single = assignment is not None and len(assignment.replicas) == 1
+        if not is_single and _holds_records(Place(directory.path) / name):
+            lacking.append(name)
+    if lacking:
+        what = "no entry for" if HIGH_WATERMARKS in directory.files else f"there is no {HIGH_WATERMARKS}; it had"
+        text = f"{what} {some(lacking)}: their high watermarks begin at the log start"
+        report.add("high-watermark-missing", Place(directory.path) / HIGH_WATERMARKS, text)
 
 
-def _root_of(file: str, node: NodeCheck) -> str | None:
-    """Returns the directory of the node that holds a file."""
-    return next((root for root in node.roots if file == root or file.startswith(root.rstrip("/") + "/")), None)
+def _holds_records(path: str) -> bool:
+    try:
+        with Place(path).entries() as entries:
+            return any(entry.name.endswith(".log") and entry.stat().st_size for entry in entries)
+    except OSError:
+        return False
 
 
-def _sentence(finding: Finding) -> str:
-    return f"{finding.file}: {finding.code}: {finding.message}"
+def _lone_copies(directory: LogDirectory, node: Node, report: Report) -> None:
+    """Reports -future directories of partitions that no disk has."""
+    here = {name for one in node.directories for name in one.directories}
+    for name in directory.directories:
+        if not name.endswith("-future"):
+            continue
+        path = Place(directory.path) / name
+        if (own := own_name(path)) != name and own not in here and _holds_records(path):
+            text = f"no directory here has {own}: a start makes an empty one, and cuts this copy of it to that"
+            report.add("only-future-copy", path, text)
+
+
+def judge_late_starts(directory: LogDirectory, node: Node, extents: Mapping[str, LogSpan], report: Report) -> None:
+    """Reports logs that begin behind their first leader epoch: retention moves that along with the log start.
+
+    ``extents``: those of the partitions that were checked, by name.
+    """
+    if LOG_STARTS in (*directory.problems, *directory.unread):
+        return
+    starts = directory.offsets.get(LOG_STARTS, {})
+    for name, span in extents.items():
+        base, epoch = span.start, span.first_epoch
+        if epoch is None or not epoch < base or parse_partition_name(name) in starts:
+            continue
+        path = Place(directory.path) / name
+        if node.partition(path).setting("remote.storage.enable") != "true":  # the remote log begins there
+            text = f"it begins at offset {base}, its first leader epoch at {epoch}: offsets {epoch} to {base - 1} "
+            text += "are gone, and no log start offset shows that they were deleted"
+            report.add("log-begins-late", path, text, offset=base)

@@ -22,7 +22,7 @@ from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -115,14 +115,6 @@ class Block:
         return row
 
 
-class ManifestSegment(NamedTuple):
-    """A segment of a manifest: its relative path as bytes, and its size."""
-
-    name: bytes
-    size: int
-    blocks: Iterator[Block]
-
-
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while at < len(data) and shift < 64:
@@ -139,47 +131,39 @@ class ManifestReader:
     """Reads a manifest from a file. Raises PathError if it is not a manifest, or was truncated or edited."""
 
     def __init__(self, stream: BinaryIO, path: str) -> None:
-        self._stream = stream
-        self._path = path
-        self._number = 0
+        self._stream, self._path, self._number = stream, path, 0
         self._sha256 = hashlib.sha256()
-        self._behind_blocks: dict[str, Any]
-        """The row that has ended the blocks of a segment."""
-        head = self._next()
-        if head.get("type") != "manifest":
+        self._row = self._next()
+        if self._row.get("type") != "manifest":
             raise self._error("this is no manifest")
-        version = head.get("version")
+        version = self._row.get("version")
         if not isinstance(version, int) or not 1 <= version <= VERSION:
             raise self._error(f"a manifest of version {version!r:.20}, known are 1 to {VERSION}")
         self.version = version
         self.side_files: dict[bytes, tuple[int, str]] = {}
-        """Size and SHA-256 of the side files, complete after the last of `entries`."""
+        """Size and SHA-256 of the side files, complete after the last of `segments`."""
 
-    def entries(self) -> Iterator[ManifestSegment]:
-        """Yields the segments. The blocks of each can be read only before the next segment is requested."""
-        row = self._next()
-        while row.get("type") == "segment":
-            name, size = self._name(row), self._number_of(row, "size")
-            entry = ManifestSegment(name, size, self._blocks(size))
-            yield entry
-            for _ in entry.blocks:
+    def segments(self) -> Iterator[tuple[bytes, int, Iterator[Block]]]:
+        """Yields the relative path, the size and the blocks of each segment. Blocks can be read only before the next
+        segment is requested."""
+        self._row = self._next()
+        while self._row.get("type") == "segment":
+            name, size = self._name(self._row), self._number_of(self._row, "size")
+            blocks = self._blocks(size)
+            yield name, size, blocks
+            for _ in blocks:
                 pass
-            row = self._behind_blocks
-        while row.get("type") == "file" and self.version > 1:
-            self.side_files[self._name(row)] = self._number_of(row, "size"), str(row.get("sha256"))
-            row = self._next()
-        if row.get("type") != "total":
+        while self._row.get("type") == "file" and self.version > 1:
+            self.side_files[self._name(self._row)] = self._number_of(self._row, "size"), str(self._row.get("sha256"))
+            self._row = self._next()
+        if self._row.get("type") != "total":
             raise self._error("a line of an unexpected type")
         if self._stream.readline(1):
             raise self._error("lines follow the last one")
 
     def _blocks(self, segment_size: int) -> Iterator[Block]:
         position = 0
-        while True:
-            row = self._next()
-            if row.get("type") not in ("block", "damage"):
-                self._behind_blocks = row
-                return
+        while (row := self._next()).get("type") in ("block", "damage"):
             block = self._block(row)
             if block.position != position:
                 raise self._error(f"a block at {block.position}, expected at {position}")
@@ -187,6 +171,7 @@ class ManifestReader:
             if position > segment_size:
                 raise self._error("the blocks of a segment are longer than it")
             yield block
+        self._row = row
 
     def _block(self, row: dict[str, Any]) -> Block:
         position, size = self._number_of(row, "position"), self._number_of(row, "size")
@@ -205,10 +190,9 @@ class ManifestReader:
         line = self._stream.readline(MAX_LINE_BYTES)
         if not line:
             raise self._error("the manifest ends before its last line")
-        try:
+        row = None
+        with suppress(ValueError, RecursionError):
             row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise self._error("this is no JSON object") from error
         if not isinstance(row, dict):
             raise self._error("this is no JSON object")
         if row.get("type") == "total" and row.get("sha256") != self._sha256.hexdigest():
@@ -237,8 +221,6 @@ class ManifestReader:
         return PathError(f"{self._path}: line {self._number}: {text}")
 
 
-# Computes digests of a segment in blocks, with several threads: hashing releases the GIL.
-
 BLOCK_BYTES = 1 << 20
 BLOCK_BATCHES = 8192
 """A block ends with the batch that reaches this size, or this number of batches."""
@@ -247,20 +229,27 @@ _PIECE_BYTES = 1 << 20
 
 
 def blocks_of(source: Source, is_07: bool, is_live: bool, scratch: Scratch, pipeline: Pipeline) -> Iterator[Block]:
-    """Yields the blocks of a segment, which tile it. Raises PathError if the file shrinks meanwhile."""
+    """Yields the blocks of a segment, which tile it; several threads compute their digests, as hashing releases the
+    GIL. Raises PathError if the file shrinks meanwhile."""
     return pipeline.each(
         partial(_block, source, position, end - position, headers, code)
         for position, end, headers, code in _ranges(source, is_07, is_live, scratch)
     )
 
 
+def _pieces(source: Source, position: int, size: int, piece_bytes: int = _PIECE_BYTES) -> Iterator[bytes]:
+    """Yields current bytes of the file; fewer than ``size`` if it has shrunk."""
+    end = position + size
+    while position < end and (data := source.extent.pread(min(piece_bytes, end - position), position)):
+        yield data
+        position += len(data)
+
+
 def sha256_of(source: Source, position: int, size: int) -> bytes:
     """Returns the digest of current bytes of the file; of fewer if it has shrunk."""
     digest = hashlib.sha256()
-    end = position + size
-    while position < end and (data := source.extent.pread(min(_PIECE_BYTES, end - position), position)):
+    for data in _pieces(source, position, size):
         digest.update(data)
-        position += len(data)
     return digest.digest()
 
 
@@ -302,9 +291,7 @@ def _full_block(headers: HeaderRows, start: int) -> int:
 def _block(source: Source, position: int, size: int, headers: HeaderRows | None, code: str) -> Block:
     if headers is None:
         return Block(position, size, sha256_of(source, position, size), code=code)
-    data = source.extent.pread(size, position)
-    while len(data) < size and (piece := source.extent.pread(size - len(data), position + len(data))):
-        data += piece
+    data = b"".join(_pieces(source, position, size, size))
     if len(data) < size:
         raise PathError(f"{source.path}: became shorter while its digest was made")
     count, first, last = headers.count, headers[0].first_offset, headers[-1].last_offset
@@ -313,25 +300,24 @@ def _block(source: Source, position: int, size: int, headers: HeaderRows | None,
     return Block(position, size, hashlib.sha256(data).digest(), count, first, last, bytes(packed[:written]))
 
 
-# Checks one segment against its blocks in a manifest: batches changed, missing or added.
-#
-# Blocks are compared at their positions. Only if the end of the file shows that bytes moved because batches were
-# removed or inserted, the batches of both are aligned by their fingerprints.
-
 MAX_KEPT_BATCHES = 200_000
 """Limit of reported batches that differ, and of aligned batches after the first one; more are only counted."""
 
 
 def _compare_segment(
-    path: str, entry: ManifestSegment, is_07: bool, max_batch_bytes: int, pipeline: Pipeline, report: Report
+    path: str, size: int, blocks: Iterator[Block], is_07: bool, max_batch_bytes: int, pipeline: Pipeline, report: Report
 ) -> None:
-    """Compares a segment with its entry in a manifest. Raises PathError if the segment cannot be read, or the manifest
-    ends early or is inconsistent."""
+    """Compares a segment with its size and blocks in a manifest: batches changed, missing or added.
+
+    Blocks are compared at their positions. Only if the end of the file shows that bytes moved because batches were
+    removed or inserted, the batches of both are aligned by their fingerprints. Raises PathError if the segment cannot
+    be read, or the manifest ends early or is inconsistent.
+    """
     with open_source(path) as source:
         # The batches that have changed, the number of those not kept, and the end of the last one.
         differing, more, differs_to = list[ManifestBatch](), 0, 0
         kept, left, end = list[Block](), MAX_KEPT_BATCHES, 0
-        for block, is_same in pipeline.each(partial(_compare, source, block) for block in entry.blocks):
+        for block, is_same in pipeline.each(partial(_compare, source, block) for block in blocks):
             end = block.position + block.size
             if (differing or not is_same) and not block.is_sound():
                 raise PathError(f"{path}: the manifest's block at {block.position} is inconsistent")
@@ -345,10 +331,10 @@ def _compare_segment(
                 left -= max(block.count, 1)
                 kept.append(block)
         is_cut = all(batch.end > source.size for batch in differing)
-        if differing and differs_to == end and source.size != entry.size and not is_cut:
+        if differing and differs_to == end and source.size != size and not is_cut:
             # Bytes were removed or inserted before the end.
-            blocks = blocks_of(source, is_07, False, Scratch(max_batch_bytes), pipeline)
-            _align(source, blocks, kept, differing[0].position, left > 0, report)
+            now = blocks_of(source, is_07, False, Scratch(max_batch_bytes), pipeline)
+            _align(source, now, kept, differing[0].position, left > 0, report)
             return
         for batch in differing:
             if batch.end > source.size:
@@ -356,9 +342,8 @@ def _compare_segment(
             else:
                 _add(report, "manifest-changed", path, batch, _CHANGED)
         report.more("manifest-changed", path, more)
-        if source.size > entry.size:
-            text = f"{source.size - entry.size} bytes follow those of the manifest"
-            report.add("manifest-grown", path, text, entry.size, source.size - entry.size)
+        if source.size > size:
+            _add_grown(report, path, size, source.size)
 
 
 def _align(
@@ -402,9 +387,7 @@ def _between(
     for batch in before[pairs:]:
         _add(report, "manifest-missing", path, batch, f"the batch from position {batch.position} is gone")
     if now[pairs:] and is_end:
-        first, end = now[pairs].position, now[-1].end
-        text = f"{end - first} bytes follow those of the manifest"
-        report.add("manifest-grown", path, text, first, end - first)
+        _add_grown(report, path, now[pairs].position, now[-1].end)
         return
     for batch in now[pairs:]:
         _add(report, "manifest-added", path, batch, "this batch is not in the manifest")
@@ -412,6 +395,10 @@ def _between(
 
 def _add(report: Report, code: str, path: str, batch: ManifestBatch, text: str) -> None:
     report.add(code, path, text, batch.position, batch.size, None if batch.last_offset < 0 else batch.last_offset)
+
+
+def _add_grown(report: Report, path: str, start: int, end: int) -> None:
+    report.add("manifest-grown", path, f"{end - start} bytes follow those of the manifest", start, end - start)
 
 
 _CHANGED = "the bytes of the batch are not those of the manifest"
@@ -468,30 +455,25 @@ def check_manifest(path: str, paths: Iterable[str], settings: CheckSettings, rep
     """Reports differences between the segments below ``paths`` and the manifest at ``path``. Returns the number of
     segments that are in the manifest. Raises PathError.
     """
-    present = _segments(paths)
-    known: set[bytes] = set()
-    touched: set[bytes] = set()
+    present, known, missing, compared = _segments(paths), set[bytes](), list[tuple[bytes, int]](), 0
+    touched = set[bytes]()
     """The folders of segments that are not those of the manifest."""
-    compared = 0
     with errors_at(path):
         stream = Place(path).open()
     with stream, Pipeline(settings.jobs) as pipeline:
-        missing = []
         reader = ManifestReader(stream, path)
-        for entry in reader.entries():
-            known.add(entry.name)
-            found = present.get(entry.name)
-            if found is None:
-                missing.append((entry.name, entry.size))
+        for name, size, blocks in reader.segments():
+            known.add(name)
+            if name not in present:
+                missing.append((name, size))
                 continue
             compared += 1
-            file, _ = found
-            is_07 = settings.is_07 or file.is_07
-            before = report.totals.codes.total()
-            _compare_segment(file.path, entry, is_07, settings.max_batch_bytes, pipeline, report)
+            file, _ = present[name]
+            is_07, before = settings.is_07 or file.is_07, report.totals.codes.total()
+            _compare_segment(file.path, size, blocks, is_07, settings.max_batch_bytes, pipeline, report)
             if report.totals.codes.total() > before:
-                touched.add(os.path.dirname(entry.name))
-            report.advance(entry.size)
+                touched.add(os.path.dirname(name))
+            report.advance(size)
     if known and not compared:
         raise PathError(f"{path}: names no segment of these paths; give the PATH from which it was written")
     root = next(iter(paths), "")

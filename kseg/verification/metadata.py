@@ -5,39 +5,30 @@ Sources: KafkaRaftLog, Snapshots, FileQuorumStateStore of Kafka 4.3.1.
 
 import json
 import os
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kseg.errors import KsegError, PathError
 from kseg.findings.table import DOUBTFUL, INFO, OFFLINE, REFUSED, WARNING
 from kseg.formats.record_batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kseg.formats.suffixes import CHECKPOINT, LOG
-from kseg.node.log_directory import BrokerState, is_moved
+from kseg.node.log_directory import is_moved
 from kseg.quantities import plural
 from kseg.releases.metadata import NEWEST_RULES, MetadataRules
 from kseg.releases.release import NEWEST
 from kseg.segment import files as segment_files
 from kseg.segment.files import BOOTSTRAP, SegmentFile
 from kseg.segment.items import Damage, Record, RecordBatch
-from kseg.segment.paths import some
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import DEEP, QUICK, HeaderRows
 from kseg.sidefiles.problems import SideFileProblem, problems_of
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.stores.place import Place
-from kseg.verification.partition import CheckedSegment, Rule, add_unread
+from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule, add_unread
 from kseg.verification.report import Report
 
 if TYPE_CHECKING:
-    from kseg.node.coordinators import GroupOffsets
     from kseg.node.metadata_image import MetadataImage
-
-# Checks snapshots of the cluster metadata (.checkpoint, bootstrap.checkpoint); a KRaft node needs complete ones.
-#
-#     a control batch that begins with SNAPSHOT_HEADER, data batches, a control batch that ends with SNAPSHOT_FOOTER
-#
-# Sources: Snapshots, RecordsSnapshotReader and KafkaRaftLog.recoverSnapshots of Kafka 4.3.1; KIP-630.
 
 
 def is_snapshot(file: SegmentFile) -> bool:
@@ -46,7 +37,13 @@ def is_snapshot(file: SegmentFile) -> bool:
 
 
 def judge_snapshot(path: str, report: Report, level: int) -> bool:
-    """Checks a snapshot, at level deep each record. Returns whether it is complete."""
+    """Checks a snapshot of the cluster metadata (.checkpoint, bootstrap.checkpoint), at level deep each record. Returns
+    whether it is complete, as a KRaft node needs it:
+
+        a control batch that begins with SNAPSHOT_HEADER, data batches, a control batch that ends with SNAPSHOT_FOOTER
+
+    Sources: Snapshots, RecordsSnapshotReader and KafkaRaftLog.recoverSnapshots of Kafka 4.3.1; KIP-630.
+    """
     from kseg.formats.control import parse_control  # few log directories have snapshots
 
     def refuse(message: str, position: int | None = None, **more: Any) -> bool:
@@ -111,145 +108,45 @@ def start_without(snapshot: str) -> str:
     return "the beginning of its log" if start == 0 else ""
 
 
-# Checks the records of internal topics against other partitions, at level deep: committed offsets, remote segments.
-#
-# Sources: OffsetMetadataManager, RemoteLogMetadataCache of Kafka 4.3.1.
-
-_SEGMENT, _UPDATE = 0, 1
-"""Record types of __remote_log_metadata."""
-_DELETED = 3
-"""DELETE_SEGMENT_FINISHED."""
-
-
-class LogExtent(NamedTuple):
-    """A partition that was checked: log start and end offset."""
-
-    path: str
-    topic_id: str | None
-    start: int
-    end: int
-
-
-def judge_commits(
-    offsets: "GroupOffsets", copies: Mapping[tuple[str, int], list[LogExtent]], ids: Mapping[str, str], report: Report
-) -> None:
-    """Reports groups whose committed offset is outside of the log, by all its copies; ``ids``: the topics' ids by the
-    newest metadata, whose copies alone count."""
-    for place, of_place in sorted(offsets.items()):
-        extents = copies.get(place, [])
-        extents = [one for one in extents if one.topic_id in (None, ids.get(place[0]))] or extents
-        if not extents:
-            continue
-        extent = max(extents, key=lambda one: one.end)
-        extent = extent._replace(start=min(one.start for one in extents))
-        ends, starts = f"the log ends at {extent.end}", f"the log starts at {extent.start}"
-        if (count := len(extents)) > 1:
-            ends, starts = (
-                f"no copy of {count} ends after {extent.end}",
-                f"no copy of {count} starts before {extent.start}",
-            )
-        found = [one for one in of_place if extent.topic_id is None or one.topic_id in (None, extent.topic_id)]
-        for code, groups, text in (
-            ("commit-beyond-end", [one for one in found if one.offset > extent.end], ends),
-            ("commit-below-start", [one for one in found if one.offset < extent.start], starts),
-        ):
-            if not groups:
-                continue
-            groups.sort(key=lambda one: (-one.offset, one.group))
-            text += f"; committed offsets of groups: {some([f'{one.group} {one.offset}' for one in groups])}"
-            details = {"waitingGroups": [one.as_object() for one in groups], "count": len(groups)}
-            report.add(code, extent.path, text, offset=groups[0].offset, details=details)
-
-
-class RemoteMetadataRule(Rule):
-    """Reads __remote_log_metadata after its segments."""
-
-    def finish(self) -> None:
-        partition = self.partition
-        if partition.settings.level != DEEP:
-            return
-        from kseg.decoders.framed import read_framed
-        from kseg.decoders.schemas import REMOTE_LOG_METADATA
-        from kseg.formats.schema import MessageError
-        from kseg.node.remote_partitions import record_values
-
-        begun: set[str] = set()
-        updated: dict[str, int] = {}
-        try:
-            for value in record_values(partition.name):
-                try:
-                    record = read_framed(value, REMOTE_LOG_METADATA)
-                except MessageError:
-                    continue  # reported by dump
-                if record.api_key not in (_SEGMENT, _UPDATE):
-                    continue
-                segment = record.fields["remoteLogSegmentId"]
-                place = segment["topicIdPartition"]
-                key = f"{place['name']}-{place['partition']} {segment['id']}"
-                if record.api_key == _SEGMENT:
-                    begun.add(key)
-                elif key not in begun:
-                    updated[key] = record.fields["remoteLogSegmentState"]
-        except (KsegError, OSError):
-            return  # reported for the segment
-        lacking = sorted(updated.keys() - begun)
-        if lacking:
-            text = f"{plural(len(lacking), 'remote segment has', 'remote segments have')} updates only: {some(lacking)}"
-            are_gone = all(updated[key] == _DELETED for key in lacking)
-            details = {"count": len(lacking)}
-            self.report.add(
-                "remote-metadata-incomplete", partition.name, text, severity=INFO if are_gone else None, details=details
-            )
-
-
-# Checks partition.metadata: a broker that finds another topic's id there renames the partition and starts an empty
-# one.
-#
-# Sources: PartitionMetadataFile, UnifiedLog.initializeTopicId, LogManager.isStrayReplica of Kafka 4.3.1.
-
 _MAX_BYTES = 1 << 16
 
 
-class TopicIdRule(Rule):
-    """Reads the file after all segments; stores the id in ``partition.topic_id``."""
+def judge_partition_metadata(partition: PartitionCheck) -> None:
+    """Checks partition.metadata, and stores its topic id in ``partition``: a broker that finds another topic's id there
+    renames the partition and starts an empty one.
 
-    def finish(self) -> None:
-        partition = self.partition
-        if is_moved(partition.own_name):
-            return
-        if PARTITION_METADATA not in partition.names:
-            if partition.broker.is_kraft and any(segment.size for segment in partition.segments):
-                text, severity = f"the log holds records, but there is no {PARTITION_METADATA}", None
-                if partition.topic == segment_files.METADATA_TOPIC:
-                    text, severity = f"there is no {PARTITION_METADATA}: the next start writes it", INFO
-                self.report.add("no-partition-metadata", partition.name, text, severity=severity)
-            return
-        path = Place(partition.name) / PARTITION_METADATA
-        found: PartitionMetadata | SideFileProblem | None = None
-        try:
-            for found in read_partition_metadata(path.head(_MAX_BYTES)):
-                if isinstance(found, SideFileProblem):
-                    # Kafka's reader foresees malformed lines, but neither missing ones nor ids that are no UUID.
-                    stops = found.code == "missing-field" or (
-                        found.code == "bad-value" and segment_files.ZERO_UUID_TEXT not in found.message
-                    )
-                    details = {"reason": REFUSED if stops else OFFLINE}
-                    place = found.position, found.length
-                    self.report.add("bad-partition-metadata", path, found.message, *place, details=details)
-        except PermissionError as error:
-            add_unread(path, self.report, error)
-        except OSError as error:
-            self.report.add("bad-partition-metadata", path, str(error.strerror))
-        if not isinstance(found, PartitionMetadata):
-            return
-        partition.topic_id = found.topic_id
-        judge_topic_id(path, partition.topic, found.topic_id, partition.broker, self.report)
-
-
-def judge_topic_id(path: str, topic: str | None, topic_id: str, state: BrokerState, report: Report) -> None:
-    """Compares the topic id in a partition.metadata with __cluster_metadata. ``state``: what that says about the
-    partition."""
-    wanted, own = state.topic_id, {"topicId": topic_id}
+    Sources: PartitionMetadataFile, UnifiedLog.initializeTopicId, LogManager.isStrayReplica of Kafka 4.3.1.
+    """
+    report, path = partition.report, partition.path(PARTITION_METADATA)
+    if is_moved(partition.own_name):
+        return
+    if PARTITION_METADATA not in partition.names:
+        if partition.broker.is_kraft and any(segment.size for segment in partition.segments):
+            text, severity = f"the log holds records, but there is no {PARTITION_METADATA}", None
+            if partition.topic == segment_files.METADATA_TOPIC:
+                text, severity = f"there is no {PARTITION_METADATA}: the next start writes it", INFO
+            report.add("no-partition-metadata", partition.name, text, severity=severity)
+        return
+    found: PartitionMetadata | SideFileProblem | None = None
+    try:
+        for found in read_partition_metadata(path.head(_MAX_BYTES)):
+            if isinstance(found, SideFileProblem):
+                # Kafka's reader foresees malformed lines, but neither missing ones nor ids that are no UUID.
+                stops = found.code == "missing-field" or (
+                    found.code == "bad-value" and segment_files.ZERO_UUID_TEXT not in found.message
+                )
+                place, details = (found.position, found.length), {"reason": REFUSED if stops else OFFLINE}
+                report.add("bad-partition-metadata", path, found.message, *place, details=details)
+    except PermissionError as error:
+        add_unread(path, report, error)
+    except OSError as error:
+        report.add("bad-partition-metadata", path, str(error.strerror))
+    if not isinstance(found, PartitionMetadata):
+        return
+    partition.topic_id = found.topic_id
+    # What __cluster_metadata says.
+    topic, topic_id, state, own = partition.topic, found.topic_id, partition.broker, {"topicId": found.topic_id}
+    wanted = state.topic_id
     if topic == segment_files.METADATA_TOPIC:
         if topic_id != (wanted := segment_files.METADATA_TOPIC_ID):
             text = f"topic id {topic_id}; that of {topic} is {wanted} in each cluster"
@@ -355,15 +252,14 @@ class MetadataLogRule(Rule):
                 f"{sum(only_log.values())} of the log missing, "
                 f"as {type_name(CLUSTER_METADATA[kind])} {json_text(fields)[:80]}"
             )
-            path = Place(self.partition.name) / name
-            self.report.add("metadata-snapshot-mismatch", path, text)
+            self.report.add("metadata-snapshot-mismatch", self.partition.path(name), text)
 
     def _quorum_state(self, epoch_of_snapshots: int) -> None:
         if segment_files.QUORUM_STATE not in self.partition.names:
             return
         from kseg.sidefiles.text_files import QuorumState, read_quorum_state
 
-        path = Place(self.partition.name) / segment_files.QUORUM_STATE
+        path = self.partition.path(segment_files.QUORUM_STATE)
         try:
             with path.open() as stream:
                 state, *problems = read_quorum_state(stream.read(MAX_TEXT_BYTES))

@@ -4,7 +4,8 @@
 """
 
 import stat
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -54,11 +55,9 @@ class CheckSettings:
         return self.era.is_07
 
 
-# The base class of rules, which receive a partition's segments in order and report findings.
-
-
 class Rule:
-    """Base of the rules of a partition. All methods are optional; state is kept from segment to segment.
+    """Base of the rules, which receive a partition's segments in order and report findings. All methods are optional;
+    state is kept from segment to segment.
 
     `kseg.verification.rules` tells which rules are only for whole partitions: these have a ``directory``.
     """
@@ -89,7 +88,15 @@ class Rule:
         """Called after all segments."""
 
 
-# Files that cannot be checked: compressed, unreadable, or not regular.
+class FinalCheck(Rule):
+    """A check that needs only the results of the rules before it, or other files of the partition."""
+
+    def __init__(self, partition: "PartitionCheck", judge: "Callable[[PartitionCheck], None]") -> None:
+        super().__init__(partition)
+        self._judge = judge
+
+    def finish(self) -> None:
+        self._judge(self.partition)
 
 
 def packed(source: Source) -> str | None:
@@ -227,19 +234,20 @@ class PartitionCheck:
     """Whether no broker appends to the segments any more, even to the last."""
     own_name: str = ""
     """The base name of ``directory``."""
-    counts_bytes: bool = True
-    """Whether the report gets the numbers of bytes read."""
     outlook: "Outlook | None" = None
     """What a salvage restores; `kseg.verification.gaps` computes it if it is needed."""
 
-    def advance(self, count: int) -> None:
-        """Receives numbers of bytes read."""
-        if self.counts_bytes:
-            self.report.advance(count)
+    def __post_init__(self) -> None:
+        self.codes_before = Counter(self.report.totals.codes)
+        """The findings before this partition."""
 
     @property
     def name(self) -> str:
         return self.directory or "-"
+
+    def path(self, name: str) -> Place:
+        """Returns the path of a file in the directory."""
+        return Place(self.directory or "") / name
 
     @property
     def extent(self) -> LogSpan | None:
@@ -287,14 +295,11 @@ class PartitionCheck:
         return bool(self.broker.is_compacted) or self.broker.cleaner_offset is not None or self.holds_gaps
 
 
-def partition_for_file(
-    partition: PartitionCheck, listed: frozenset[str] | None = None, counts_bytes: bool = False
-) -> PartitionCheck:
+def partition_for_file(partition: PartitionCheck, listed: frozenset[str] | None = None) -> PartitionCheck:
     """Returns a context for one file of a partition. ``listed``: the names of other files to consider."""
     return PartitionCheck(
         partition.directory, partition.topic, partition.number, False, replace(partition.settings, is_live=False),
         partition.report, partition.broker, partition.buffers, listed, holds_gaps=partition.holds_gaps,
-        counts_bytes=counts_bytes,
     )  # fmt: skip
 
 
@@ -351,11 +356,11 @@ def _judge(partition: PartitionCheck, segment: CheckedSegment, source: Source, r
         elif isinstance(item, BatchProblem):
             for rule in rules:
                 rule.problem(segment, item)
-        partition.advance(segment.end - reported)
+        partition.report.advance(segment.end - reported)
         reported = segment.end
     for rule in rules:
         rule.end(segment)
-    partition.advance(segment.size - reported)
+    partition.report.advance(segment.size - reported)
     if segment.size > MAX_SEGMENT_BYTES and segment.file.kind == LOG:
         partition.report.add("segment-too-large", segment.path, f"{segment.size} bytes")
     totals = partition.report.totals

@@ -29,8 +29,6 @@ from kseg.verification.report import Report
 from kseg.verification.rules import rules_of
 from kseg.verification.side_files import judge_side_file
 
-# A segment is checked by its objects and manifest, then by its log and side files like those on a disk.
-
 _OTHERS = (SNAPSHOT, EPOCHS)
 """Side files that are checked without the log."""
 
@@ -46,8 +44,7 @@ def judge_objects(segment: RemoteSegment, report: Report) -> bool:
             code, suffix = "remote-objects-missing", MANIFEST
         elif LOG in segment.found:
             code, suffix = "remote-copy-unfinished", LOG
-        text = f"there is no {', '.join(segment.missing)}"
-        report.add(code, segment.path(suffix), text, offset=segment.start_offset)
+        report.add(code, segment.path(suffix), f"there is no {', '.join(segment.missing)}", offset=segment.start_offset)
         return False
     try:
         metadata = segment.manifest.metadata
@@ -119,7 +116,8 @@ def _side_files(segment: RemoteSegment, report: Report) -> dict[str, bytes]:
 
 
 def judge_storage(path: str, settings: CheckSettings, report: Report) -> None:
-    """Checks all partitions of wanted topics at a path. Raises PathError if there is no remote storage.
+    """Checks all partitions of wanted topics at a path: each segment by its objects and manifest, then by its log and
+    side files like those on a disk. Raises PathError if there is no remote storage.
 
     Segments that cannot be decrypted are added to ``report.failures``, once for each reason.
     """

@@ -9,36 +9,32 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cache, partial
 
 from kseg.changes.quarantine import FOLDER
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError
 from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID
-from kseg.formats.suffixes import DELETED, LOG_07, SWAP
+from kseg.formats.suffixes import DELETED, SWAP
 from kseg.node import coordinators
 from kseg.node.coordinators import HANGING
 from kseg.node.log_directory import METADATA_PARTITION
 from kseg.node.node import Nodes
 from kseg.quantities import named_path, plural, show_span
-from kseg.recovery.leftovers import only_copies
 from kseg.recovery.options import TopicIds
 from kseg.segment import files as segment_files
 from kseg.segment.files import LOG_DIRECTORY_FILES, directory_name, holds_segments
 from kseg.segment.paths import some
 from kseg.stores.place import Place
-from kseg.verification.copies import GivenCopies, PartitionCopies
+from kseg.verification.copies import GivenCopies, Options, RepairTarget
 from kseg.verification.metadata import start_without
-from kseg.verification.recovery_checks import RecoveryChecks
 from kseg.verification.report import Finding, Need, RepairStep
-
-# Facts of __transaction_state and __consumer_offsets in the same log directory about findings of transactions.
 
 
 def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
-    """Returns the finding with the transactional id of its producer, null if unknown; of an open transaction also with
-    its state, a verdict, and the groups that wait."""
+    """Returns a finding of a transaction with facts of __transaction_state and __consumer_offsets: the transactional id
+    of its producer, null if unknown; of an open transaction also its state, a verdict, and the groups that wait."""
     details, texts = dict(finding.details), [finding.message]
-    known = target.root.node.coordinators
+    known = target.node.coordinators
     state = known.transaction_states.get(details["producerId"])
     details["transactionalId"] = None if state is None else state.name
     if state is not None:
@@ -47,7 +43,7 @@ def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
         return finding._replace(message="; ".join(texts), details=details)
     topic, partition = name = target.partition or (None, None)
     verdict = coordinators.verdict_of(details["producerEpoch"], state, name, details["ageMs"], known.knows_all)
-    ended_in = target.copies.ended_in(details["producerId"], details["firstOffset"])
+    ended_in = target.ended_in(details["producerId"], details["firstOffset"])
     if ended_in is not None:
         verdict = coordinators.ENDING
         texts.append(f"its marker is in the copy {ended_in}, from which this one is to fetch it")
@@ -75,83 +71,6 @@ def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
     return finding._replace(message="; ".join(texts), details=details)
 
 
-Options = dict[str, str | None]
-"""Options by name; the value of a flag is None."""
-
-
-class RepairTarget:
-    """The directory that a command changes: a partition, or a log directory if ``partition`` is None."""
-
-    def __init__(self, path: str, root: "TargetLogDirectory") -> None:
-        self.path = path
-        self.root = root
-        name = directory_name(path)
-        self.partition = None if root.path == path else segment_files.parse_partition_name(name)
-
-    @cached_property
-    def copies(self) -> PartitionCopies:
-        """The other copies of the partition among the paths of the check, and what recoveries would do."""
-        return PartitionCopies(self.path, self.root.node, self.root.given, RecoveryChecks)
-
-    @cached_property
-    def is_only_voter(self) -> bool | None:
-        """Of the metadata log: whether no other node has it for sure (None: unknown)."""
-        return None if self.copies.quorum is None else self.copies.quorum.is_alone
-
-    @property
-    def may_be_cut(self) -> bool:
-        """Whether what a truncation of the damage removes is fetched again from others."""
-        return self.partition is not None and self.copies.may_be_cut
-
-    def would_lose(self, options: Options) -> bool:
-        """Whether `kseg recover` with these options cuts off what nobody is known to have."""
-        return not self.may_be_cut and self.copies.outcome(options).end is not None
-
-    @property
-    def is_metadata(self) -> bool:
-        return self.partition is not None and self.partition[0] == segment_files.METADATA_TOPIC
-
-    @cached_property
-    def is_07(self) -> bool:
-        """Whether offsets are positions, so that only the end of a file can be removed."""
-        return self.partition is not None and any(name.endswith(LOG_07) for name in segment_files.file_names(self.path))
-
-    @cached_property
-    def holds_only_copies(self) -> bool:
-        """Whether a file that is marked as deleted holds records that are nowhere else: a recovery would remove it."""
-        try:
-            return bool(only_copies(self.path))
-        except KsegError:
-            return False
-
-    def removed_records(self, options: Options) -> int:
-        """Returns the number of intact records that `kseg recover` with these options would remove."""
-        return self.copies.outcome(options).removed
-
-    @property
-    def topic_id(self) -> str | None:
-        """The topic id by the cluster metadata, or by all other partitions of the topic; None if these disagree."""
-        if self.partition is None:
-            return None
-        try:
-            found = self.root.topic_ids.find(self.partition[0])
-        except PathError:
-            return None
-        return None if found is None else found[0]
-
-
-class TargetLogDirectory:
-    """The log directory of a target. ``path`` has the form of the given paths."""
-
-    def __init__(self, path: str, nodes: Nodes, given: GivenCopies) -> None:
-        self.path, self.node, self.given = path, nodes.at(path), given
-
-    @cached_property
-    def topic_ids(self) -> TopicIds:
-        """The topic ids by the cluster metadata and by the partitions."""
-        return TopicIds(self.node, self.path)
-
-
 def _is_partition(path: str) -> bool:
     try:
         return Place(path).is_dir() and (holds_segments(path) or (Place(path) / FOLDER).is_dir())
@@ -176,8 +95,6 @@ def _is_log_directory(path: str) -> bool:
     except KsegError:
         return False
 
-
-# The commands that repair findings.
 
 MAX_STEPS, MAX_PATHS = 10, 1000
 """Limit of commands that differ only in their partition; more are joined to commands with up to so many PATHs."""
@@ -242,8 +159,8 @@ class Repairs:
         self._is_partition, self._is_log_directory = cache(_is_partition), cache(_is_log_directory)
         self._directory_of = cache(self._find_directory)
         self._targets: dict[str, RepairTarget] = {}
-        given = GivenCopies(nodes, others or Nodes())
-        self._root_at = cache(partial(TargetLogDirectory, nodes=nodes, given=given))
+        self._nodes, self._given = nodes, GivenCopies(nodes, others or Nodes())
+        self._topic_ids = cache(lambda root: TopicIds(nodes.at(root), root))
         self._wanted: dict[tuple[str, str], _Wanted] = {}
         self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
         self._foreign: set[str] = set()
@@ -261,7 +178,8 @@ class Repairs:
             root = path
             if self._is_partition(path):
                 root = Place(path.rstrip("/")).parent or os.path.normpath(Place(path) / "..")
-            self._targets[path] = RepairTarget(path, self._root_at(root))
+            topic_ids = partial(self._topic_ids, root)
+            self._targets[path] = RepairTarget(path, root, self._nodes.at(root), self._given, topic_ids)
         return self._targets[path]
 
     def _find_directory(self, file: str) -> str | None:
@@ -341,7 +259,7 @@ class Repairs:
             if "--mode" in options and not kind.is_cut:
                 return self._needing(finding, DECISION, target)
             options = {name: value for name, value in options.items() if name != "--mode"}
-        elif kind.is_cut and ((source := target.copies.source) is not None or target.may_be_cut):
+        elif kind.is_cut and ((source := target.source) is not None or target.may_be_cut):
             finding = finding._replace(details=finding.details | {"otherRepair": _argv(verb, options, target.path)})
             # A copy that was cut, and leads before it has fetched the rest, would cut the others.
             options = {"--from-replica": source} if source is not None else _FULL
@@ -375,7 +293,7 @@ class Repairs:
         written again, or the wrong copy of a partition is moved away; None for others."""
         if finding.code == "broker-would-not-start" and "otherRepair" in finding.details:
             return self._deciding(finding, target, finding.details["otherRepair"])
-        node = target.root.node
+        node = target.node
         if "directoryId" not in finding.details or node.restored_properties(target.path) is None:
             return None
         first, *others = [one.path for one in node.directories]
@@ -413,24 +331,24 @@ class Repairs:
         committed elects a leader that lacks it, too: then a copy that has it fills the log, or it is a decision; of
         voters that are not given nothing is known, and a start cuts the log in the same way (KafkaMetadataLog takes
         none for clean)."""
-        copies, lost = target.copies, "the end of the log"
-        if copies.may_be_cut or copies.source is not None:
-            options = options if copies.may_be_cut else {"--from-replica": copies.source}
+        lost = "the end of the log"
+        if target.may_be_cut or target.source is not None:
+            options = options if target.may_be_cut else {"--from-replica": target.source}
             finding = finding._replace(repair=_argv("recover", options, target.path), needs=None)
             return self._repaired(finding, target, "recover", options)
-        if (end := copies.outcome(options).end) is not None:
+        if (end := target.outcome(options).end) is not None:
             lost = f"offsets from {end} on"
         lost += ", which may be committed"
         argv = _argv("recover", options, target.path)
-        if lacking := [str(number) for number in copies.voters_not_given]:
+        if lacking := [str(number) for number in target.voters_not_given]:
             others = f"voter{'s'[: len(lacking) > 1]} {some(lacking)}"
             lost += f": give the log directories of {others}, too, or start this node once the others have a leader"
-            if copies.quorum is not None and len(lacking) == len(copies.quorum.others):
+            if target.quorum is not None and len(lacking) == len(target.quorum.others):
                 text = f"{finding.message}; as a start does, {' '.join(argv[:-1])} removes {lost}"
                 return self._repaired(
                     finding._replace(message=text, repair=argv, needs=None), target, "recover", options
                 )
-        return self._deciding(finding, target, argv, target.removed_records(options), lost)
+        return self._deciding(finding, target, argv, target.outcome(options).removed, lost)
 
     def _deciding(
         self, finding: Finding, target: RepairTarget, argv: list[str], removed: int = 0, lost: str = ""
@@ -551,10 +469,10 @@ def _least_removing(target: RepairTarget, options: Options, is_decided: bool) ->
         options = _as_salvage(options)
     elif "--mode" not in options and not is_decided and target.may_be_cut:
         return options, 0
-    removed = target.removed_records(options)
+    removed = target.outcome(options).removed
     if removed and not is_decided and "--mode" not in options and not target.is_07:
         salvage = _as_salvage(options)
-        if not target.removed_records(salvage):
+        if not target.outcome(salvage).removed:
             return salvage, 0
     return options, removed
 

@@ -33,13 +33,10 @@ from kseg.stores.windows import WINDOW_BYTES, equal_bytes
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import SHOWN_PER_FILE, Comparison, Report
 
-# Reads one replica of a partition for a comparison: its intact batches in the order of its segments.
-#
-# Batches are read in spans of many; where two replicas differ, records are read batch by batch.
-
 
 class Replica:
-    """A cursor over the batches of a replica; ``batch`` is the current one, until ``is_at_end``. The first offset of a
+    """A cursor over the intact batches of a replica, in the order of its segments: they are read in spans of many, and
+    record by record where two replicas differ. ``batch`` is the current one, until ``is_at_end``. The first offset of a
     compressed v0 or v1 message, which must be decompressed for it, is -1.
 
     ``not_compared``: the damaged ranges passed and not yet reported, (file, position, length).
@@ -115,8 +112,7 @@ class Replica:
         """Reports the damaged ranges passed since the last call, which were not compared with the other replica."""
         for path, position, length in self.not_compared:
             found.damaged_ranges += 1
-            details = {"other": other.name}
-            report.add("replica-not-compared", path, "damaged bytes", position, length, details=details)
+            report.add("replica-not-compared", path, "damaged bytes", position, length, details={"other": other.name})
         self.not_compared.clear()
 
     @property

@@ -306,6 +306,8 @@ class Report:
         return left
 
 
+COMPARED_FIELDS = ("key", "value", "headers", "timestamp")
+"""Fields of records by which two logs can be compared whatever their offsets are."""
 _FEW_DIFFERENT = 10
 """So many records that differ are no copy at other offsets."""
 

@@ -1,15 +1,17 @@
 """The rules for a partition or for some of its files, and the check of a single file."""
 
+from collections.abc import Callable
+
 from kseg.formats.suffixes import CHECKPOINT, LOG_07
 from kseg.node.log_directory import state_by_name
-from kseg.segment.files import METADATA_TOPIC, REMOTE_METADATA_TOPIC, SegmentFile, segment_file
+from kseg.segment.files import METADATA_TOPIC, SegmentFile, segment_file
 from kseg.segment.paths import refuse_empty_pack
 from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
 from kseg.verification.batches import BatchRule, FormatRule
 from kseg.verification.gaps import CleanerRule
 from kseg.verification.indexes import IndexRule
-from kseg.verification.partition import CheckSettings, PartitionCheck, Rule, judge_segments
+from kseg.verification.partition import CheckSettings, FinalCheck, PartitionCheck, Rule, judge_segments
 from kseg.verification.report import Report
 from kseg.verification.transactions import ProducerRule
 
@@ -19,18 +21,18 @@ def rules_of(partition: PartitionCheck) -> list[Rule]:
     of_release = () if partition.settings.era.has_zstd else (FormatRule,)
     if not partition.is_whole:
         return [rule(partition) for rule in (BatchRule, IndexRule, ProducerRule, CleanerRule, *of_release)]
-    from kseg.verification import internal_topics, metadata, side_files, surroundings  # most single files need none
+    from kseg.verification import internal_topics, metadata, side_files  # most single files need none
+    from kseg.verification.log_directories import judge_owner
 
-    rules: tuple[type[Rule], ...] = (
-        BatchRule, IndexRule, ProducerRule, side_files.EpochRule, CleanerRule, side_files.CheckpointRule,
-        side_files.LeftoverRule, metadata.TopicIdRule,
-        *((metadata.MetadataLogRule,) if partition.topic == METADATA_TOPIC else ()),
-        *((metadata.RemoteMetadataRule,) if partition.topic == REMOTE_METADATA_TOPIC else ()),
-        side_files.PendingChangeRule, side_files.ForeignBatchRule,
-        *((internal_topics.InternalTopicRule,) if partition.topic in internal_topics.TOPICS else ()),
-        surroundings.OwnerRule, *of_release,
+    topic, judge_topic = partition.topic, internal_topics.judge_internal_topic
+    rules: tuple[type[Rule] | Callable[[PartitionCheck], None], ...] = (
+        BatchRule, IndexRule, ProducerRule, side_files.EpochRule, CleanerRule, side_files.judge_checkpoints,
+        side_files.judge_leftovers, metadata.judge_partition_metadata,
+        *((metadata.MetadataLogRule,) if topic == METADATA_TOPIC else ()), side_files.judge_pending_changes,
+        side_files.judge_foreign_batches, *((judge_topic,) if topic in internal_topics.TOPICS else ()), judge_owner,
+        *of_release,
     )  # fmt: skip
-    return [rule(partition) for rule in rules]
+    return [rule(partition) if isinstance(rule, type) else FinalCheck(partition, rule) for rule in rules]
 
 
 def judge_file(path: str, settings: CheckSettings, report: Report) -> None:

@@ -23,7 +23,7 @@ from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.source import is_disk_error
 from kseg.verification.partition import CheckSettings, add_archive
-from kseg.verification.report import CheckReporter, Comparison, Finding, Report, effect_of
+from kseg.verification.report import COMPARED_FIELDS, CheckReporter, Comparison, Finding, Report, effect_of
 from kseg.verification.rules import judge_file
 
 if TYPE_CHECKING:
@@ -196,22 +196,20 @@ class Check:
         self._show_ready()
 
 
-_NEEDING = frozenset(("producerId", "otherRepair", "directoryId"))
-"""Details of findings whose text or repair depends on other files."""
-
-
 def _is_fact(finding: Finding) -> bool:
-    """Returns whether the finding needs no command, decision or other file: then `kseg.verification.repairs`, whose
-    imports take longer than checking a file, is not asked."""
+    """Whether the finding needs no command, decision or other file: then `kseg.verification.repairs`, whose imports
+    take longer than checking a file, is not asked."""
     kind = KINDS[finding.code]
-    needs = kind.repair or kind.needs or finding.needs or not _NEEDING.isdisjoint(finding.details)
-    return kind.severity == INFO and not needs
+    depends = finding.details.keys() & {"producerId", "otherRepair", "directoryId"}  # on other files
+    return kind.severity == INFO and not (kind.repair or kind.needs or finding.needs or depends)
 
 
 def _fields_of_text(text: str) -> tuple[str, ...]:
-    from kseg.verification.content import fields_of_text
-
-    return fields_of_text(text)
+    """Reads ``key,value`` or ``content`` for all fields. Raises ValueError."""
+    names = COMPARED_FIELDS if text == "content" else tuple(text.split(","))
+    if not {*names} <= {*COMPARED_FIELDS} or len({*names}) < len(names):
+        raise ValueError(f"{text!r} is neither content nor some of {','.join(COMPARED_FIELDS)}")
+    return names
 
 
 @dataclass(frozen=True, slots=True)

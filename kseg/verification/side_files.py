@@ -25,16 +25,8 @@ from kseg.stores.source import named, open_source
 from kseg.verification import partition as partition_check
 from kseg.verification.gaps import outlook_of, shows_cleaning
 from kseg.verification.indexes import SUFFIXES, IndexRule
+from kseg.verification.log_directories import unknown_text
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
-from kseg.verification.surroundings import unknown_text
-
-# Checks files of a partition that are not part of its log, by their effect on a broker's start.
-#
-#     .deleted   removed at once
-#     .cleaned   an unfinished copy: removed, and every .swap from the lowest base offset of such a file on
-#     .swap      a finished copy: everything else between its first and its next offset is removed, then it is renamed
-#
-# Sources: LogLoader, LogFileUtils and ProducerStateManager.listSnapshotFiles of Kafka 4.3.1.
 
 _DIGITS = 20
 _USUAL = frozenset({suffixes.LOG, *suffixes.SIDE_SUFFIXES})
@@ -53,123 +45,126 @@ class _Extent(NamedTuple):
     last: int
 
 
-class LeftoverRule(Rule):
-    """Checks the names of a partition's files, and reads those that a start would remove or rename."""
+def judge_leftovers(partition: PartitionCheck) -> None:
+    """Checks the names of a partition's files that are not part of its log, and reads those that a start removes or
+    renames.
 
-    def finish(self) -> None:
-        partition = self.partition
-        if partition.topic is None:
-            return
-        unknown, odd = [], sorted(name for name in partition.odd_names if not _is_usual(name))
-        for name in odd:
-            stem = name.partition(".")[0]
-            if name.endswith(_NEEDS_NUMBER) and integer(stem, 64) is None:
-                text = f"a broker reads the name {name} up to its first dot as an offset"
-                self.report.add("broker-would-not-start", self._path(name), text)
-            elif name.endswith(suffixes.LOG) and len(stem) != _DIGITS:
-                text = f"a broker opens {segment_stem(int(stem))}.log instead, and creates it if it is missing"
-                self.report.add("unpadded-name", self._path(name), text)
-            elif not _is_known(name):
-                unknown.append(name)
-        if unknown:
-            self.report.add("unknown-file", partition.name, unknown_text(unknown))
-        if not partition.own_name.endswith("-delete"):
-            self._leftovers([name for name in odd if name.endswith(suffixes.LEFTOVER_SUFFIXES)])
+        .deleted   removed at once
+        .cleaned   an unfinished copy: removed, and every .swap from the lowest base offset of such a file on
+        .swap      a finished copy: everything else between its first and its next offset is removed, then it is renamed
 
-    def _path(self, name: str) -> str:
-        return Place(self.partition.name) / name
+    Sources: LogLoader, LogFileUtils and ProducerStateManager.listSnapshotFiles of Kafka 4.3.1.
+    """
+    if partition.topic is None:
+        return
+    unknown, odd = [], sorted(name for name in partition.odd_names if not _is_usual(name))
+    for name in odd:
+        stem = name.partition(".")[0]
+        if name.endswith(_NEEDS_NUMBER) and integer(stem, 64) is None:
+            text = f"a broker reads the name {name} up to its first dot as an offset"
+            partition.report.add("broker-would-not-start", partition.path(name), text)
+        elif name.endswith(suffixes.LOG) and len(stem) != _DIGITS:
+            text = f"a broker opens {segment_stem(int(stem))}.log instead, and creates it if it is missing"
+            partition.report.add("unpadded-name", partition.path(name), text)
+        elif not _is_known(name):
+            unknown.append(name)
+    if unknown:
+        partition.report.add("unknown-file", partition.name, unknown_text(unknown))
+    if not partition.own_name.endswith("-delete"):
+        _leftovers(partition, [name for name in odd if name.endswith(suffixes.LEFTOVER_SUFFIXES)])
 
-    def _leftovers(self, names: list[str]) -> None:
-        names = [name for name in names if not name.endswith(".checkpoint.deleted")]
-        deleted = [name for name in names if name.endswith(suffixes.DELETED)]
-        cleaned = [name for name in names if name.endswith(suffixes.CLEANED)]
-        lowest = min((base for name in cleaned if (base := _base(name)) is not None), default=None)
-        swaps = [name for name in names if name.endswith(suffixes.SWAP) and _base(name) is not None]
-        undone = [name for name in swaps if lowest is not None and (_base(name) or 0) >= lowest]
-        swaps = [name for name in swaps if name not in undone]
-        for code, found in (("leftover-deleted", deleted), ("leftover-cleaned", cleaned + undone)):
-            if found:
-                self.report.add(
-                    code, self._path(found[0]), f"files: {len(found)} ({some(found)})", details={"count": len(found)}
-                )
-        placed = self._swaps(swaps)
-        for name in [*deleted, *cleaned, *undone]:
-            if ".log." in name:
-                self._lost(self._extent(name), placed)
 
-    def _swaps(self, names: list[str]) -> list[_Extent]:
-        """Reports .swap files that a start renames. Returns their extents."""
-        logs = [self._extent(name) for name in names if name.endswith(".log.swap")]
-        placed = {log.base for log in logs}
-        for name in names:
-            side = side_file(self._path(name))
-            # An index without a .log.swap is checked against the old .log.
-            if not name.endswith(".log.swap") and side is not None and side.base_offset not in placed:
-                text = f"a start renames it to {name.removesuffix('.swap')}"
-                self.report.add("unfinished-swap", self._path(name), text, offset=side.base_offset)
-                try:
-                    judge_side_file(partition_check.partition_for_file(self.partition), side)
-                except PathError as error:
-                    partition_check.add_unread(side.path, self.report, error)
-        if not logs:
-            return []
-        lowest, beyond = min(log.base for log in logs), max(log.last + 1 for log in logs)
-        replaced = [segment for segment in self.partition.segments if lowest <= (segment.base_offset or 0) < beyond]
-        for log in logs:
-            text = f"offsets {log.first} to {log.last}; segments that a start removes for it: {len(replaced)}"
-            details = {"firstOffset": log.first, "lastOffset": log.last, "segments": len(replaced)}
-            self.report.add("unfinished-swap", self._path(log.name), text, offset=log.base, details=details)
-            index = log.name.replace(".log.", ".index.")
-            # The old index is removed with the range, unless the range is empty.
-            is_kept = log.last < 0 and index.removesuffix(suffixes.SWAP) in self.partition.names
-            if index not in names and not is_kept:
-                self.report.add("swap-without-index", self._path(log.name), "it has no .index.swap", offset=log.base)
-        if not self.partition.is_compacted:
-            for segment in replaced:
-                first, last = segment.first_offset, segment.last_offset
-                if last >= 0 and not any(log.first <= first and last <= log.last for log in logs):
-                    lost = {"firstOffset": first, "lastOffset": last}
-                    text = f"offsets {first} to {last} are not in the .swap that replaces it at a start"
-                    self.report.add(
-                        "leftover-holds-data", segment.path, text, offset=first, severity=ERROR, details=lost
-                    )
-        return logs
+def _leftovers(partition: PartitionCheck, names: list[str]) -> None:
+    names = [name for name in names if not name.endswith(".checkpoint.deleted")]
+    deleted = [name for name in names if name.endswith(suffixes.DELETED)]
+    cleaned = [name for name in names if name.endswith(suffixes.CLEANED)]
+    lowest = min((base for name in cleaned if (base := _base(name)) is not None), default=None)
+    swaps = [name for name in names if name.endswith(suffixes.SWAP) and _base(name) is not None]
+    undone = [name for name in swaps if lowest is not None and (_base(name) or 0) >= lowest]
+    for code, found in (("leftover-deleted", deleted), ("leftover-cleaned", cleaned + undone)):
+        if found:
+            text, details = f"files: {len(found)} ({some(found)})", {"count": len(found)}
+            partition.report.add(code, partition.path(found[0]), text, details=details)
+    placed = _judge_swaps(partition, [name for name in swaps if name not in undone])
+    for name in [*deleted, *cleaned, *undone]:
+        if ".log." in name:
+            _judge_lost(partition, _extent(partition, name), placed)
 
-    def _lost(self, file: _Extent, placed: list[_Extent]) -> None:
-        """Reports if a start removes records that no other file has."""
-        held = [(log.base, log.last + 1) for log in placed]
-        held += [(segment.base_offset or 0, segment.next_offset or 0) for segment in self.partition.segments]
-        held.sort()
-        # Below the log start, retention deletes records; without segments there is no log start.
-        if file.last < 0 or (held and file.last < held[0][0]):
-            return
-        end = max((after for _, after in held), default=0)
-        is_held = any(base <= file.last and file.first < after for base, after in held)
-        is_cleaned = self.partition.is_compacted or (not is_held and shows_cleaning(self.partition))
-        if file.last >= end or not (is_held or is_cleaned):
-            first = max(file.first, end) if file.last >= end else file.first
-            details = {"firstOffset": first, "lastOffset": file.last}
-            text = f"offsets {first} to {file.last} are in no other file of the partition, and a start removes it"
-            # A recovery or a truncation by the leader also leaves .deleted files, but no other ones.
-            severity = None if file.name.endswith(suffixes.DELETED) else ERROR
-            self.report.add(
-                "leftover-holds-data", self._path(file.name), text, offset=first, severity=severity, details=details
-            )
 
-    def _extent(self, name: str) -> _Extent:
-        first = last = -1
-        try:
-            with open_survey(self._path(name), FULL, self.partition.buffers) as survey:
-                for item in survey:
-                    if isinstance(item, HeaderRows):
-                        for state, low, high in zip(item.states, item.firsts, item.lasts, strict=True):
-                            if state & CRC_RIGHT:
-                                last = high
-                                # A compressed v0 or v1 message does not store its first offset.
-                                first = first if first >= 0 else low if low >= 0 else _base(name) or 0
-        except KsegError as error:
-            self.report.add("unknown-file", self._path(name), str(error))
-        return _Extent(name, _base(name) or 0, first, last)
+def _judge_swaps(partition: PartitionCheck, names: list[str]) -> list[_Extent]:
+    """Reports .swap files that a start renames. Returns their extents."""
+    report, logs = partition.report, [_extent(partition, name) for name in names if name.endswith(".log.swap")]
+    placed = {log.base for log in logs}
+    for name in names:
+        side = side_file(partition.path(name))
+        # An index without a .log.swap is checked against the old .log.
+        if not name.endswith(".log.swap") and side is not None and side.base_offset not in placed:
+            text = f"a start renames it to {name.removesuffix('.swap')}"
+            report.add("unfinished-swap", side.path, text, offset=side.base_offset)
+            try:
+                judge_side_file(partition_check.partition_for_file(partition), side)
+            except PathError as error:
+                partition_check.add_unread(side.path, report, error)
+    if not logs:
+        return []
+    lowest, beyond = min(log.base for log in logs), max(log.last + 1 for log in logs)
+    replaced = [segment for segment in partition.segments if lowest <= (segment.base_offset or 0) < beyond]
+    for log in logs:
+        path, index = partition.path(log.name), log.name.replace(".log.", ".index.")
+        text = f"offsets {log.first} to {log.last}; segments that a start removes for it: {len(replaced)}"
+        details = {"firstOffset": log.first, "lastOffset": log.last, "segments": len(replaced)}
+        report.add("unfinished-swap", path, text, offset=log.base, details=details)
+        # The old index is removed with the range, unless the range is empty.
+        is_kept = log.last < 0 and index.removesuffix(suffixes.SWAP) in partition.names
+        if index not in names and not is_kept:
+            report.add("swap-without-index", path, "it has no .index.swap", offset=log.base)
+    for segment in () if partition.is_compacted else replaced:
+        first, last = segment.first_offset, segment.last_offset
+        if last >= 0 and not any(log.first <= first and last <= log.last for log in logs):
+            text = f"offsets {first} to {last} are not in the .swap that replaces it at a start"
+            _add_lost(partition, segment.path, text, first, last, ERROR)
+    return logs
+
+
+def _judge_lost(partition: PartitionCheck, file: _Extent, placed: list[_Extent]) -> None:
+    """Reports if a start removes records that no other file has."""
+    held = [(log.base, log.last + 1) for log in placed]
+    held += [(segment.base_offset or 0, segment.next_offset or 0) for segment in partition.segments]
+    held.sort()
+    # Below the log start, retention deletes records; without segments there is no log start.
+    if file.last < 0 or (held and file.last < held[0][0]):
+        return
+    end = max((after for _, after in held), default=0)
+    is_held = any(base <= file.last and file.first < after for base, after in held)
+    is_cleaned = partition.is_compacted or (not is_held and shows_cleaning(partition))
+    if file.last >= end or not (is_held or is_cleaned):
+        first = max(file.first, end) if file.last >= end else file.first
+        text = f"offsets {first} to {file.last} are in no other file of the partition, and a start removes it"
+        # A recovery or a truncation by the leader also leaves .deleted files, but no other ones.
+        severity = None if file.name.endswith(suffixes.DELETED) else ERROR
+        _add_lost(partition, partition.path(file.name), text, first, file.last, severity)
+
+
+def _add_lost(partition: PartitionCheck, path: str, text: str, first: int, last: int, severity: str | None) -> None:
+    details = {"firstOffset": first, "lastOffset": last}
+    partition.report.add("leftover-holds-data", path, text, offset=first, severity=severity, details=details)
+
+
+def _extent(partition: PartitionCheck, name: str) -> _Extent:
+    first = last = -1
+    try:
+        with open_survey(partition.path(name), FULL, partition.buffers) as survey:
+            for item in survey:
+                if not isinstance(item, HeaderRows):
+                    continue
+                for state, low, high in zip(item.states, item.firsts, item.lasts, strict=True):
+                    if state & CRC_RIGHT:
+                        last = high
+                        # A compressed v0 or v1 message does not store its first offset.
+                        first = first if first >= 0 else low if low >= 0 else _base(name) or 0
+    except KsegError as error:
+        partition.report.add("unknown-file", partition.path(name), str(error))
+    return _Extent(name, _base(name) or 0, first, last)
 
 
 def misnamed_files(partition: PartitionCheck) -> list[str]:
@@ -255,123 +250,94 @@ def judge_side_file(partition: PartitionCheck, side: SideFile) -> None:
 def _count(partition: PartitionCheck, size: int) -> None:
     partition.report.totals.files += 1
     partition.report.totals.bytes += size
-    partition.advance(size)
+    partition.report.advance(size)
 
 
-# Reports segments whose batches belong to another partition (`kseg.node.belonging`).
-#
-# All files of the partition are read again for it, so this is done only after another finding that such batches
-# cause.
-
-_CAUSED = (
+_CAUSED = frozenset({
     "segments-overlap", "offset-outside-segment", "batch-out-of-order", "wrong-base-offset", "gap-unexplained",
     "leader-epoch-falls", "leader-epochs-mismatch", "leader-epochs-beyond-end", "producer-sequence-gap",
     "producer-epoch-falls", "producer-snapshot-mismatch", "producer-snapshot-beyond-end", "batch-outside-transaction",
     "transaction-index-incomplete", "transaction-index-wrong-entry", "index-misleads", "index-beyond-log",
     "time-index-mismatch", "time-index-beyond-log", "time-index-incomplete", "high-watermark-beyond-end",
     "recovery-point-beyond-end",
-)  # fmt: skip
+})  # fmt: skip
 """Findings that foreign batches cause."""
 
 
-class ForeignBatchRule(Rule):
-    """Weighs the evidence after all other rules."""
+def judge_foreign_batches(partition: PartitionCheck) -> None:
+    """Reports segments whose batches belong to another partition (`kseg.node.belonging`). All files of the partition
+    are read again for it, so this is done only after another finding that such batches cause."""
+    found = partition.report.totals.codes - partition.codes_before
+    is_log = partition.directory is not None and all(one.file.kind == suffixes.LOG for one in partition.segments)
+    if partition.settings.level == QUICK or not is_log or _CAUSED.isdisjoint(found):
+        return
+    from kseg.node.belonging import FOREIGN_BATCHES, foreign_segments  # few partitions have such findings
 
-    def __init__(self, partition: PartitionCheck) -> None:
-        super().__init__(partition)
-        self._before = self._caused()
-
-    def _caused(self) -> int:
-        codes = self.report.totals.codes
-        return sum(codes[code] for code in codes.keys() & _CAUSED)
-
-    def finish(self) -> None:
-        partition = self.partition
-        is_log = partition.directory is not None and all(one.file.kind == suffixes.LOG for one in partition.segments)
-        if partition.settings.level == QUICK or not is_log or self._caused() == self._before:
-            return
-        from kseg.node.belonging import FOREIGN_BATCHES, foreign_segments  # few partitions have such findings
-
-        for one in foreign_segments(partition.directory or "", partition.broker):
-            if partition.settings.is_live and one.path == partition.segments[-1].path:
-                continue  # its side files were read at other moments
-            text = f"{one.records} records, offsets {one.first} to {one.last}: {one.reason}"
-            self.report.add(FOREIGN_BATCHES, one.path, text, offset=one.first, details=one.details())
+    for one in foreign_segments(partition.name, partition.broker):
+        if partition.settings.is_live and one.path == partition.segments[-1].path:
+            continue  # its side files were read at other moments
+        text = f"{one.records} records, offsets {one.first} to {one.last}: {one.reason}"
+        partition.report.add(FOREIGN_BATCHES, one.path, text, offset=one.first, details=one.details())
 
 
-# Finds interrupted changes of kseg in a partition; `kseg.changes` completes or reverts them.
+def judge_pending_changes(partition: PartitionCheck) -> None:
+    """Reports interrupted changes in the quarantine of a partition; `kseg.changes` completes or reverts them."""
+    if not any(name.startswith(segment_files.OWN_PREFIX) for name in partition.others or ()):
+        return
+    from kseg.changes.accepted_gaps import accepted_gaps  # few partitions have been changed
+    from kseg.changes.quarantine import check_folder, folder_of, leftovers, pending
+    from kseg.changes.unrecorded import was_interrupted
+
+    # A log directory may be a link; nothing follows links in the quarantine.
+    report, directory = partition.report, resolved(partition.name)
+    folder = folder_of(directory)
+    if was_interrupted(directory):
+        text = "a change was interrupted before its record was written: some files are in their new state"
+        report.add("pending-change", directory, text)
+    if not Place(folder).lexists():
+        return
+    try:
+        check_folder(directory)
+        for change in pending(directory):
+            text = f"{change.command!r} was interrupted: some files are in their new state, some in the old one"
+            report.add("pending-change", folder, text, details={"command": change.command})
+        if left := leftovers(directory):
+            text = f"{len(left)} changes were interrupted while they were being prepared: nothing was changed"
+            report.add("pending-change", folder, text, details={"count": len(left)})
+        accepted_gaps(directory)  # raises if its files cannot be read
+    except KsegError as error:
+        report.add("pending-change", folder, str(error), needs=DECISION)
 
 
-class PendingChangeRule(Rule):
-    """Reads the quarantine of a partition, if there is one."""
+def judge_checkpoints(partition: PartitionCheck) -> None:
+    """Checks the offsets of a partition in the log directory's checkpoints against the start and end of its log.
 
-    def finish(self) -> None:
-        if not any(name.startswith(segment_files.OWN_PREFIX) for name in self.partition.others or ()):
-            return
-        from kseg.changes.accepted_gaps import accepted_gaps  # few partitions have been changed
-        from kseg.changes.quarantine import check_folder, folder_of, leftovers, pending
-        from kseg.changes.unrecorded import was_interrupted
+    Sources: LogLoader, UnifiedLog, LogCleanerManager and ReplicaManager of Kafka 4.3.1.
+    """
+    report, broker = partition.report, partition.broker
+    if (extent := partition.extent) is None:
+        return
+    end = extent.end
+    for code, name, offset in (
+        ("high-watermark-beyond-end", "the high watermark", broker.high_watermark),
+        ("log-start-beyond-end", "the log start offset", broker.log_start_offset),
+        ("recovery-point-beyond-end", "the recovery point", broker.recovery_point),
+        ("cleaner-checkpoint-beyond-end", "the cleaner's checkpoint", broker.cleaner_offset),
+    ):
+        if offset is not None and offset > end and offset > outlook_of(partition).next_offset:
+            details = {"checkpointOffset": offset, "logEndOffset": end}
+            text = f"{name} is {offset}, the log ends at {end}"
+            report.add(code, partition.name, text, offset=offset, details=details)
+    start = broker.log_start_offset
+    if start is None or start > end:
+        return
+    if below := [before for before, after in pairwise(partition.segments) if (after.base_offset or 0) <= start]:
+        text = f"the log start offset is {start}; segments below it: {len(below)}"
+        records = sum(before.records for before in below)
+        details = {"startOffset": start, "segments": len(below), "removedRecords": records}
+        first = below[0]
+        report.add("segments-below-log-start", first.path, text, offset=first.base_offset, details=details)
 
-        # A log directory may be a link; nothing follows links in the quarantine.
-        directory = resolved(self.partition.name)
-        if was_interrupted(directory):
-            text = "a change was interrupted before its record was written: some files are in their new state"
-            self.report.add("pending-change", directory, text)
-        if not Place(folder_of(directory)).lexists():
-            return
-        try:
-            check_folder(directory)
-            for change in pending(directory):
-                text = f"{change.command!r} was interrupted: some files are in their new state, some in the old one"
-                self.report.add("pending-change", folder_of(directory), text, details={"command": change.command})
-            if left := leftovers(directory):
-                text = f"{len(left)} changes were interrupted while they were being prepared: nothing was changed"
-                self.report.add("pending-change", folder_of(directory), text, details={"count": len(left)})
-            accepted_gaps(directory)  # raises if its files cannot be read
-        except KsegError as error:
-            self.report.add("pending-change", folder_of(directory), str(error), needs=DECISION)
-
-
-# Checks the offsets of a partition in the log directory's checkpoints against the start and end of its log.
-#
-# Sources: LogLoader, UnifiedLog, LogCleanerManager and ReplicaManager of Kafka 4.3.1.
-
-
-class CheckpointRule(Rule):
-    """Compares after all segments were read."""
-
-    def finish(self) -> None:
-        partition, broker = self.partition, self.partition.broker
-        if (extent := partition.extent) is None:
-            return
-        end = extent.end
-        for code, name, offset in (
-            ("high-watermark-beyond-end", "the high watermark", broker.high_watermark),
-            ("log-start-beyond-end", "the log start offset", broker.log_start_offset),
-            ("recovery-point-beyond-end", "the recovery point", broker.recovery_point),
-            ("cleaner-checkpoint-beyond-end", "the cleaner's checkpoint", broker.cleaner_offset),
-        ):
-            if offset is not None and offset > end and offset > outlook_of(partition).next_offset:
-                details = {"checkpointOffset": offset, "logEndOffset": end}
-                self.report.add(
-                    code, partition.name, f"{name} is {offset}, the log ends at {end}", offset=offset, details=details
-                )
-        start = broker.log_start_offset
-        if start is None or start > end:
-            return
-        if below := [before for before, after in pairwise(partition.segments) if (after.base_offset or 0) <= start]:
-            records = sum(before.records for before in below)
-            text = f"the log start offset is {start}; segments below it: {len(below)}"
-            details = {"startOffset": start, "segments": len(below), "removedRecords": records}
-            self.report.add(
-                "segments-below-log-start", below[0].path, text, offset=below[0].base_offset, details=details
-            )
-
-
-# Checks a whole partition against its checkpoints.
-#
-# An entry may start before the first remaining batch of its epoch: the cleaner removed earlier batches, or a leader was
-# elected and nothing was written. The first entry may start later: deleting records moves it to the log start.
 
 _CHANGE_LIMIT = 256
 """Limit of changes of the epoch that one pass over headers returns."""
@@ -390,7 +356,11 @@ class _Run(NamedTuple):
 
 
 class EpochRule(Rule):
-    """Collects the leader epochs of a partition's batches, and compares its checkpoint with them at the end."""
+    """Collects the leader epochs of a partition's batches, and compares its checkpoint with them at the end.
+
+    An entry may start before the first remaining batch of its epoch: the cleaner removed earlier batches, or a leader
+    was elected and nothing was written. The first entry may start later: deleting records moves it to the log start.
+    """
 
     def __init__(self, partition: PartitionCheck) -> None:
         super().__init__(partition)
@@ -399,7 +369,7 @@ class EpochRule(Rule):
         is_kept = directory is not None and not directory.rstrip("/").endswith("-delete")
         self._is_on = partition.settings.level != QUICK and partition.is_whole and is_kept
         if self._is_on:
-            self._path = Place(directory or "") / LEADER_EPOCHS
+            self._path = partition.path(LEADER_EPOCHS)
             self._state = kernel.EpochState()
             self._changes = partition.buffers.int64s("epoch changes", _CHANGE_LIMIT * kernel.CHANGE_WIDTH)
             self._runs: list[_Run] = []

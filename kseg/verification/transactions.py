@@ -25,12 +25,6 @@ from kseg.stores.source import open_source
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details
 
-# Checks .snapshot files: readable by a broker, consistent with the log, and not beyond its end.
-#
-# A snapshot lacks producers that have expired (idle for a day, or 7 days in older releases, by the broker's clock and
-# the records' timestamps, with restarts in between). So a missing producer is no error unless it has an open
-# transaction, which never expires.
-
 _SMALL_BYTES = 4096
 _TOO_LARGE_BYTES = (1 << 31) - 8
 """The smallest file that no broker can read, because a broker reads it into one array."""
@@ -85,11 +79,6 @@ def _differing(entry: ProducerStateEntry, right: ProducerStateEntry, last_seen: 
     return None
 
 
-# Checks .txnindex files against the markers of their segments.
-#
-# An entry is in the index of the segment with the ABORT marker. Up to 2.7 a marker of a transaction without data had
-# an entry, too. The start of a transaction is unknown if the log starts later, was compacted or is damaged.
-
 _MAX_WRONG_ENTRIES = 10_000
 """Limit of wrong entries of one file; the rest of such a file is not checked."""
 
@@ -97,7 +86,11 @@ _WIDTH = TransactionIndex.LAYOUT.size
 
 
 class _IndexCheck:
-    """Checks the .txnindex of a segment that was read completely; ``states`` has replayed its batches."""
+    """Checks the .txnindex of a segment that was read completely; ``states`` has replayed its batches.
+
+    An entry is in the index of the segment with the ABORT marker. Up to 2.7 a marker of a transaction without data had
+    an entry, too. The start of a transaction is unknown if the log starts later, was compacted or is damaged.
+    """
 
     def __init__(self, partition: PartitionCheck, states: ProducerStates, segment: CheckedSegment) -> None:
         self._partition, self._report = partition, partition.report
@@ -208,14 +201,26 @@ class _IndexCheck:
 CLOCKS_DIFFER_MS = 3600 * 1000
 """The largest difference allowed between clocks of producers and brokers."""
 
-_CODES = {
-    kernel.SEQUENCE: "producer-sequence-gap",
-    kernel.EPOCH_FALLS: "producer-epoch-falls",
-    kernel.COORDINATOR_FALLS: "coordinator-epoch-falls",
-    kernel.OUTSIDE: "batch-outside-transaction",
-    kernel.LOST_MARKER: "hanging-transaction",
-    kernel.BAD_MARKER: "bad-control-record",
-}
+_EVENTS = {
+    kernel.SEQUENCE: (
+        "producer-sequence-gap", "{who}: sequence {b} where {a} is next", {"sequence": "b", "expectedSequence": "a"},
+    ),
+    kernel.EPOCH_FALLS: ("producer-epoch-falls", "{who}: epoch {b} of a {what} follows {a}", {"epochBefore": "a"}),
+    kernel.COORDINATOR_FALLS: (
+        "coordinator-epoch-falls", "{who}: coordinator epoch {b} follows {a}",
+        {"coordinatorEpoch": "b", "epochBefore": "a"},
+    ),
+    kernel.OUTSIDE: (
+        "batch-outside-transaction", "{who} has had a transaction open since offset {a}", {"startOffset": "a"},
+    ),
+    kernel.LOST_MARKER: (
+        "hanging-transaction",
+        "{who}: epoch {c} writes, and no marker has ended the transaction of epoch {b} that began at {a}",
+        {"epochBefore": "b", "startOffset": "a"},
+    ),
+    kernel.BAD_MARKER: ("bad-control-record", "{who}: the control record cannot be read", {}),
+}  # fmt: skip
+"""Code, message and details by the kind of event; details name fields of the event."""
 
 
 class ProducerRule(Rule):
@@ -239,7 +244,7 @@ class ProducerRule(Rule):
         self._is_on_segment = False
 
     def _snapshot_path(self, offset: int) -> str:
-        return Place(self.partition.directory or "") / (segment_stem(offset) + SNAPSHOT)
+        return self.partition.path(segment_stem(offset) + SNAPSHOT)
 
     def begin(self, segment: CheckedSegment) -> None:
         # 0.7 has neither producers nor logical offsets.
@@ -267,33 +272,22 @@ class ProducerRule(Rule):
     def _event(self, segment: CheckedSegment, batch: BatchRow, event: producer_state.Event) -> None:
         kind, _, a, b, c = event
         self._shown[kind] += 1
-        place = batch.position, batch.size, batch.first_offset
-        who = f"producer {batch.producer_id}"
-        details = {"producerId": batch.producer_id, "producerEpoch": batch.producer_epoch}
-        if kind == kernel.SEQUENCE:
-            if c:
-                return  # offsets are missing in between, and the gap is reported
-            text = f"{who}: sequence {b} where {a} is next"
-            details |= {"sequence": b, "expectedSequence": a}
-            self._gaps.add(segment.path, text, *place, None, details)
-            return
-        if kind == kernel.EPOCH_FALLS:
-            text = f"{who}: epoch {b} of a {'marker' if c else 'batch'} follows {a}"
-            details["epochBefore"] = a
-        elif kind == kernel.COORDINATOR_FALLS:
-            text = f"{who}: coordinator epoch {b} follows {a}"
-            details |= {"coordinatorEpoch": b, "epochBefore": a}
-        elif kind == kernel.OUTSIDE:
-            text = f"{who} has had a transaction open since offset {a}"
-            details["startOffset"] = a
-        elif kind == kernel.LOST_MARKER:
-            text = f"{who}: epoch {c} writes, and no marker has ended the transaction of epoch {b} that began at {a}"
-            details |= {"epochBefore": b, "startOffset": a}
-        elif batch.producer_id < 0:
+        if kind == kernel.SEQUENCE and c:
+            return  # offsets are missing in between, and the gap is reported
+        code, text, names = _EVENTS[kind]
+        if kind == kernel.BAD_MARKER and batch.producer_id < 0:
             text = "control batch without a producer: consumers skip its records"
+        elif kind == kernel.BAD_MARKER and a >= 0:
+            text = "{who}: control record of type {a}"
+        fields = {"a": a, "b": b, "c": c}
+        text = text.format(who=f"producer {batch.producer_id}", what="marker" if c else "batch", **fields)
+        details = {"producerId": batch.producer_id, "producerEpoch": batch.producer_epoch}
+        details |= {name: fields[field] for name, field in names.items()}
+        place = batch.position, batch.size, batch.first_offset
+        if kind == kernel.SEQUENCE:
+            self._gaps.add(segment.path, text, *place, None, details)
         else:
-            text = f"{who}: control record of type {a}" if a >= 0 else f"{who}: the control record cannot be read"
-        self.report.add(_CODES[kind], segment.path, text, *place, details=details)
+            self.report.add(code, segment.path, text, *place, details=details)
 
     def damage(self, segment: CheckedSegment, damage: Damage) -> None:
         if self._is_on_segment:
@@ -305,7 +299,7 @@ class ProducerRule(Rule):
     def end(self, segment: CheckedSegment) -> None:
         if not self._is_on_segment:
             return
-        for kind, code in _CODES.items() if any(self._shown) else ():
+        for kind, (code, *_) in _EVENTS.items() if any(self._shown) else ():
             more = self._states.state.totals[kind] - self._shown[kind]
             if kind == kernel.SEQUENCE:
                 self._gaps.more += more
@@ -323,8 +317,7 @@ class ProducerRule(Rule):
         self._gaps.add_to(self.partition)
         if self._states.is_full:
             text = f"only the first {len(self._states)} producers were followed"
-            details = {"count": len(self._states)}
-            self.report.add("too-many-producers", self.partition.name, text, details=details)
+            self.report.add("too-many-producers", self.partition.name, text, details={"count": len(self._states)})
         if self.partition.is_whole:
             self._open_transactions()
             self._finish_snapshots()
@@ -374,7 +367,12 @@ class ProducerRule(Rule):
             self.report.add(code, segment.path, text, *place, details=details)
 
     def _judge_snapshot(self) -> None:
-        """Checks the next snapshot when all batches below it were replayed, or the log has ended."""
+        """Checks the next snapshot when all batches below it were replayed, or the log has ended.
+
+        A snapshot lacks producers that have expired (idle for a day, or 7 days in older releases, by the broker's clock
+        and the records' timestamps, with restarts in between). So a missing producer is no error unless it has an open
+        transaction, which never expires.
+        """
         offset = self._snapshots.pop()
         path = self._snapshot_path(offset)
         # If no batch ends at its offset, batches are missing or the log was compacted.

@@ -1,16 +1,15 @@
 """Copies of real log directories, and what a check of a path finds."""
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kseg.node.server_properties import ServerProperties
 from kseg.segment.survey import FULL
 from kseg.verification.partition import CheckSettings
-from kseg.verification.report import CheckReporter, Finding, Report
+from kseg.verification.report import CheckReporter
 from kseg.verification.run import Check, judge_path
-from verification.partitions import TESTDATA
+from verification.partitions import TESTDATA, Found
 
 REAL = TESTDATA / "log-directories" / "4.3.1" / "logs"
 INTERNAL = TESTDATA / "kafka-4.3.1" / "internal"
@@ -20,31 +19,10 @@ NOW_MS = 1795300000000
 TOPIC_ID, OTHER_ID = "94z80dvgS1WwWwVWhp2zpg", "BBBBBBBBQACAAAAAAAAAAQ"
 
 
-@dataclass(frozen=True)
-class Checked:
-    findings: list[Finding]
-    report: Report
-
-    @property
-    def codes(self) -> list[str]:
-        return [found.code for found in self.findings]
-
-    @property
-    def serious(self) -> list[str]:
-        return [found.code for found in self.findings if found.severity != "info"]
-
-    def one(self, code: str) -> Finding:
-        """The finding of that code, which must be the only one."""
-        found = [finding for finding in self.findings if finding.code == code]
-        assert len(found) == 1, self.findings
-        return found[0]
-
-
-def check(path: Path | str, level: int = FULL, jobs: int = 1, ignored: tuple[str, ...] = ()) -> Checked:
-    found: list[Finding] = []
-    report = Report(found.append, ignored)
-    judge_path(str(path), CheckSettings(level, NOW_MS, jobs), report)
-    return Checked(found, report)
+def check(path: Path | str, level: int = FULL, jobs: int = 1, ignored: tuple[str, ...] = ()) -> Found:
+    found = Found(ignored)
+    judge_path(str(path), CheckSettings(level, NOW_MS, jobs), found.report)
+    return found
 
 
 def copied(target: Path) -> Path:
@@ -67,20 +45,20 @@ def checkpoint(*lines: str) -> str:
     return "\n".join(["0", str(len(lines)), *lines, ""])
 
 
-def check_node(*paths: Path | str, server: str | None = None, **given: Any) -> Checked:
+def check_node(*paths: Path | str, server: str | None = None, **given: Any) -> Found:
     """Checks the log directories of a node; ``server``: the content of its server.properties, without paths it names
     them."""
     settings = CheckSettings(
         given.pop("level", FULL), NOW_MS, server=None if server is None else server_of(server), may_fork=False, **given
     )
     paths = paths or tuple(settings.server.log_dirs if settings.server else ())
-    found: list[Finding] = []
-    reporter = CheckReporter()
-    reporter.finding = found.append  # type: ignore[method-assign]
+    found, reporter = Found(), CheckReporter()
+    reporter.finding = found.findings.append  # type: ignore[method-assign]
     check = Check([str(path) for path in paths], settings, reporter)
     for path in paths:
         check.judge(str(path))
-    return Checked(found, check.finish())
+    found.report = check.finish()
+    return found
 
 
 def server_of(text: str) -> ServerProperties:

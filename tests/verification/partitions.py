@@ -11,6 +11,9 @@ from kseg.verification.report import Finding, Report
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 PLAIN = TESTDATA / "damaged/4.3.1-control-clean/dplain-0"
+STEM = "00000000000000000000"
+LATER_MS = 4_000_000_000_000
+"""Behind all timestamps that brokers have written."""
 
 
 def copied(source: Path, folder: Path) -> Path:
@@ -23,6 +26,17 @@ def changed(path: Path, position: int, data: bytes) -> None:
     whole = bytearray(path.read_bytes())
     whole[position : position + len(data)] = data
     path.write_bytes(whole)
+
+
+def set_entry(index: Path, entry: int, first: int | None = None, second: int | None = None) -> None:
+    """Changes the fields of one entry: relative offset and position, or timestamp and relative offset."""
+    layout = struct.Struct(">ii" if index.name.endswith(".index") else ">qi")
+    data = bytearray(index.read_bytes())
+    old = layout.unpack_from(data, entry * layout.size)
+    layout.pack_into(
+        data, entry * layout.size, *(o if n is None else n for o, n in zip(old, (first, second), strict=True))
+    )
+    index.write_bytes(data)
 
 
 # Record batches made field by field, for what no real file shows.
@@ -63,13 +77,27 @@ def message(offset: int, value: bytes, attributes: int = 0) -> bytes:
 class Found:
     """A report, and its findings in the order they came."""
 
-    def __init__(self) -> None:
+    def __init__(self, ignored: tuple[str, ...] = ()) -> None:
         self.findings: list[Finding] = []
-        self.report = Report(self.findings.append)
+        self.report = Report(self.findings.append, ignored)
 
     @property
     def codes(self) -> list[str]:
         return [finding.code for finding in self.findings]
+
+    @property
+    def serious(self) -> list[str]:
+        return [found.code for found in self.findings if found.severity != "info"]
+
+    @property
+    def errors(self) -> list[str]:
+        return [found.code for found in self.findings if found.severity == "error"]
+
+    def one(self, code: str) -> Finding:
+        """The finding of that code, which must be the only one."""
+        found = [finding for finding in self.findings if finding.code == code]
+        assert len(found) == 1, self.findings
+        return found[0]
 
     def places(self) -> list[tuple[str, str, int | None, int | None]]:
         return [(found.code, Path(found.file).name, found.position, found.length) for found in self.findings]

@@ -14,11 +14,11 @@ from kseg.verification.partition import CheckSettings, PartitionCheck, judge_seg
 from kseg.verification.report import Finding, Report
 from kseg.verification.side_files import EpochRule
 from kseg.verification.transactions import ProducerRule
+from verification.partitions import LATER_MS as NOW_MS
 from verification.partitions import TESTDATA
 
 TRANSACTIONS = TESTDATA / "verify" / "4.3.1-transactions" / "dtxn-0"
 DAMAGED = TESTDATA / "side-files" / "damaged"
-NOW_MS = 4_000_000_000_000
 START_MS = 1_700_000_000_000
 ABORT, COMMIT = 0, 1
 

@@ -88,13 +88,6 @@ def test_the_next_good_offset_is_the_first_one_in_a_compressed_message(magic: in
     assert (details["lastGoodOffset"], details["nextGoodOffset"]) == (1, 5)
 
 
-def test_the_next_good_offset_behind_damage_in_the_log_of_a_broker() -> None:
-    folder = TESTDATA / "damaged" / "0.8.2.2-zero-page-dz" / "dz-0"
-    assert {
-        level: check(folder, level).one("nonsense-block").details["nextGoodOffset"] for level in (QUICK, FULL, DEEP)
-    } == {QUICK: 604, FULL: 604, DEEP: 604}
-
-
 def test_the_next_good_offset_of_a_message_that_cannot_be_decompressed(tmp_path: Path) -> None:
     """At level full its own offset; at level deep it is not good."""
     (tmp_path / "made-0").mkdir()

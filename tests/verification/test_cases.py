@@ -23,9 +23,8 @@ from kseg.verification.nodes import judge_nodes
 from kseg.verification.partition import CheckSettings
 from kseg.verification.replicas import compare_path
 from kseg.verification.run import judge_path
-from verification.index_cases import NOW_MS as LATER_MS
 from verification.log_directories import NOW_MS
-from verification.partitions import TESTDATA, Found
+from verification.partitions import LATER_MS, TESTDATA, Found
 
 FINDINGS = TESTDATA / "damaged" / "findings"
 FOLDERS = sorted(path.name for path in FINDINGS.iterdir() if path.is_dir())

@@ -18,22 +18,14 @@ from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.segment.survey import DEEP, QUICK
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
-from kseg.verification.partition import CheckSettings
 from kseg.verification.report import SHOWN_PER_FILE
-from kseg.verification.run import judge_path
-from verification.partitions import PLAIN, Found, batch_of, copied
+from verification.log_directories import check
+from verification.partitions import PLAIN, batch_of, copied
 from verification.producer_cases import TESTDATA, batch, codes, findings, log_of
 
 # What `kseg.changes` leaves in a partition, judged: interrupted changes, and gaps that a salvage accounts for.
 
-SETTINGS = CheckSettings(DEEP, 1_800_000_000_000)
 DAMAGED = Path(__file__).resolve().parents[2] / "testdata" / "damaged"
-
-
-def judged(path: Path) -> Found:
-    found = Found()
-    judge_path(str(path), SETTINGS, found.report)
-    return found
 
 
 def test_a_manifest_that_cannot_be_read(tmp_path: Path) -> None:
@@ -41,11 +33,7 @@ def test_a_manifest_that_cannot_be_read(tmp_path: Path) -> None:
     folder = partition / ".kseg-quarantine" / "1"
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_bytes(b"{")
-    assert "pending-change" in judged(partition).codes
-
-
-def errors(path: Path) -> list[str]:
-    return [finding.message for finding in judged(path).findings if finding.severity == "error"]
+    assert "pending-change" in check(partition, DEEP).codes
 
 
 def test_accepted_gaps_stay_accepted(tmp_path: Path) -> None:
@@ -59,17 +47,19 @@ def test_accepted_gaps_stay_accepted(tmp_path: Path) -> None:
     for path in (partition, copy, partition.rename(tmp_path / "moved-0")):
         assert path.exists() == (path != partition)
         if path.exists():
-            assert (errors(path), "gap-salvaged" in judged(path).codes) == ([], True)
+            found = check(path, DEEP)
+            assert (found.errors, "gap-salvaged" in found.codes) == ([], True)
     with tarfile.open(tmp_path / "moved.tar", "w") as archive:
         archive.add(tmp_path / "moved-0", "moved-0")
     with archives_at([str(tmp_path / "moved.tar")], Spool()) as (mounted,):
-        assert (errors(Path(mounted)), "gap-salvaged" in judged(Path(mounted)).codes) == ([], True)
+        found = check(mounted, DEEP)
+        assert (found.errors, "gap-salvaged" in found.codes) == ([], True)
     record = copy / ".kseg-quarantine" / "accepted-gaps"
     for first, last in ((0, (1 << 63) - 1), (plan.gaps[0][0], plan.gaps[0][1] + 1)):
         record.write_text(json.dumps([[first, last]]))
-        assert len(errors(copy)) == 1
+        assert len(check(copy, DEEP).errors) == 1
     record.write_text("[[0, 7]")
-    assert "pending-change" in judged(copy).codes
+    assert "pending-change" in check(copy, DEEP).codes
 
 
 def test_more_accepted_gaps_than_are_shown(tmp_path: Path) -> None:
@@ -79,9 +69,9 @@ def test_more_accepted_gaps_than_are_shown(tmp_path: Path) -> None:
     (partition / f"{0:020}.log").write_bytes(b"".join(kept) + batch_of(range(1500, 1502)))
     gaps = [(offset, offset + 1) for offset in range(8, 1500, 10)]
     record(str(partition), gaps[:-1], Disk())
-    assert judged(partition).report.totals.errors == len(gaps) - SHOWN_PER_FILE
+    assert check(partition, DEEP).report.totals.errors == len(gaps) - SHOWN_PER_FILE
     record(str(partition), gaps, Disk())
-    assert judged(partition).report.totals.codes == {"gap-salvaged": 1}
+    assert check(partition, DEEP).report.totals.codes == {"gap-salvaged": 1}
 
 
 NAME = "leader-epoch-checkpoint"
@@ -127,11 +117,6 @@ def test_what_checkpoints_say(tmp_path: Path, text: str | None, epochs: tuple[in
     assert all(finding.severity == KINDS[finding.code].severity for finding in found)
     assert all(Path(finding.file).name == NAME for finding in found)
     assert findings(log, QUICK) == []
-
-
-def test_where_a_line_is_damaged(tmp_path: Path) -> None:
-    (found,) = findings(log_with(tmp_path, "0\n1\nxx\n", 0))
-    assert (found.position, found.length, found.message) == (4, 2, "'xx' is not an entry")
 
 
 def test_a_directory_that_waits_to_be_deleted_has_no_epochs(tmp_path: Path) -> None:

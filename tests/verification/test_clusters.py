@@ -21,28 +21,6 @@ def nodes_of(code: str, target: Path) -> list[Path]:
     return sorted(Path(shutil.copytree(CASES / code / "cluster", target / "cluster")).iterdir())
 
 
-def wide_nodes(kseg: Kseg, target: Path, count: int) -> list[Path]:
-    """Three nodes with so many copies of a real partition; one new metadata log, made of them, on each."""
-    real = CASES / "leader-copy-behind" / "cluster" / "node1"
-    nodes = [target / f"node{number}" for number in (1, 2, 3)]
-    for number, node in enumerate(nodes, 1):
-        for i in range(count):
-            shutil.copytree(real / "d-0", node / f"d-{i}")
-        shutil.copy(real / ".kafka_cleanshutdown", node)
-        ends = "".join(f"d {i} 350\n" for i in range(count))
-        (node / "replication-offset-checkpoint").write_text(f"0\n{count}\n{ends}")
-        (node / "meta.properties").write_text(
-            f"version=1\ncluster.id=AAAAAAAAQACAAAAAAAAAAQ\nnode.id={number}\n"
-            f"directory.id=AAAAAAAA{number}ACAAAAAAAAAAQ\n"
-        )
-    made = target / "made"
-    given = [word for node in nodes for word in ("--topics-from", str(node))]
-    assert kseg("quorum", "--new", "9", "--listener", "C://h:1", "--output", str(made), *given).status == 0
-    for node in nodes:
-        shutil.copytree(made / "__cluster_metadata-0", node / "__cluster_metadata-0")
-    return nodes
-
-
 class Judged:
     def __init__(self, kseg: Kseg, *paths: Path) -> None:
         result = kseg("verify", "--format", "json", "--now", "1799000000000", *map(str, paths))
@@ -319,27 +297,6 @@ def test_a_majority_that_is_gone_leaves_a_last_resort(kseg: Kseg, tmp_path: Path
     judged = Judged(kseg, two, three)
     assert [voter["node"] for voter in judged.summary["clusters"][0]["voters"]] == [2]
     assert judged.summary["clusters"][0]["lastResort"] is None
-
-
-def test_many_copies_are_filled_by_few_commands(kseg: Kseg, tmp_path: Path) -> None:
-    """Of one log directory many partitions are filled from another one at once; each node leads a third of them."""
-    one, two, three = wide_nodes(kseg, tmp_path, 36)
-    for i in range(36):
-        log = two / f"d-{i}" / "00000000000000000000.log"
-        data = log.read_bytes()
-        log.write_bytes(data[: 12 + int.from_bytes(data[8:12], "big")])
-    (cluster,) = Judged(kseg, one, two, three).summary["clusters"]
-    led = [f"d-{partition['partition']}" for partition in cluster["partitions"]]
-    assert len(led) == 12
-    argv, reindexing = cluster["commands"]
-    assert argv[:3] == ["kseg", "recover", "--from-replica"]
-    assert argv[3] in (str(one), str(three))
-    assert sorted(argv[4:]) == sorted(str(two / name) for name in led)
-    assert reindexing[:2] == ["kseg", "reindex"]
-    assert [kseg(*each[1:]).status for each in cluster["commands"]] == [0, 0]
-    judged = Judged(kseg, one, two, three)
-    assert judged.summary["clusters"][0]["commands"] == judged.summary["clusters"][0]["partitions"] == []
-    assert [copy["fits"] for copy in judged.summary["clusters"][0]["copies"]] == [True, True, True]
 
 
 def test_two_topics_of_one_name_are_never_merged(kseg: Kseg, tmp_path: Path) -> None:

@@ -14,26 +14,60 @@ from kseg.kernel.layout.rows import BATCH_WIDTH
 from kseg.kernel.scan.headers import EVENT_WIDTH
 from kseg.kernel.state import indexing as kernel
 from kseg.node.log_directory import BrokerState
+from kseg.segment.files import list_segments
 from kseg.segment.survey import DEEP, FULL, QUICK, HeaderRows
 from kseg.sidefiles import indexes
-from kseg.verification.indexes import IndexWalk
-from kseg.verification.partition import CheckSettings
+from kseg.stores.windows import Buffers
+from kseg.verification.batches import BatchRule
+from kseg.verification.indexes import IndexRule, IndexWalk
+from kseg.verification.partition import CheckSettings, PartitionCheck, judge_segments
 from kseg.verification.report import Finding, Report
 from kseg.verification.run import judge_path
 from segment.header_rows import header_row
-from verification.index_cases import (
-    DAMAGED,
-    NOW_MS,
-    STEM,
-    TESTDATA,
-    closed,
-    codes,
-    entries,
-    findings,
-    repeated_batch,
-    set_entry,
-)
+from segment.segments import entries as batches_of
+from verification.partitions import LATER_MS, STEM, TESTDATA, Found, set_entry
 from verification.partitions import copied as copy_of
+
+
+def closed(partition: Path) -> Path:
+    """The partition with one more, empty segment, so that the one before it counts as closed."""
+    (partition / f"{1 << 40:020}.log").touch()
+    (partition / f"{1 << 40:020}.index").touch()
+    return partition
+
+
+def findings(
+    partition: Path, level: int = FULL, broker: BrokerState | None = None, live: bool = False
+) -> list[Finding]:
+    """What is found about indexes in a partition directory, or of a file."""
+    found, settings = Found(), CheckSettings(level, LATER_MS, is_live=live)
+    if broker is None and not live:
+        judge_path(str(partition), settings, found.report)
+    else:
+        files = [file for file in list_segments(str(partition)) if file.kind == ".log"]
+        judged = PartitionCheck(
+            str(partition), "t", 0, True, settings, found.report, broker or BrokerState(), Buffers()
+        )
+        judge_segments(judged, files, [BatchRule(judged), IndexRule(judged)])
+    return [finding for finding in found.findings if "index" in finding.code or finding.code == "unreadable-bytes"]
+
+
+def codes(partition: Path, level: int = FULL) -> list[str]:
+    return [finding.code for finding in findings(partition, level)]
+
+
+def entries(index: Path) -> list[tuple[int, int]]:
+    return list(struct.iter_unpack(">ii" if index.name.endswith(".index") else ">qi", index.read_bytes()))
+
+
+def repeated_batch(count: int, least_bytes: int = 0) -> bytes:
+    """A log of ``count`` times one real batch of 3 records or more, base offsets going on (no checksum covers them)."""
+    log = (TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0" / f"{STEM}.log").read_bytes()
+    large = (batch for batch in batches_of(log) if len(batch) >= least_bytes)
+    batch = next(batch for batch in large if int.from_bytes(batch[23:27], "big") >= 2)
+    step = int.from_bytes(batch[23:27], "big") + 1
+    return b"".join((i * step).to_bytes(8, "big") + batch[8:] for i in range(count))
+
 
 # The walk along header rows, against a judgement of each entry by itself, in windows of any size.
 
@@ -195,9 +229,15 @@ def test_buffers_that_are_too_short_are_refused() -> None:
         kernel.EntryWalk(10, 8, int64s(EVENT_WIDTH))
 
 
+DAMAGED = TESTDATA / "side-files" / "damaged"
 MIX = TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0"
 OLD = TESTDATA / "kafka-0.8.2.2" / "codecs" / "one-none-0"
 UPGRADED = TESTDATA / "kafka-2.8.2" / "upgraded-from-0.8.2.2" / "one-mixcodec-0"
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    return copy_of(MIX, tmp_path)
 
 
 @pytest.mark.parametrize("partition", [MIX, OLD, UPGRADED], ids=lambda path: path.name)
@@ -214,24 +254,22 @@ def test_each_entry_of_an_offset_index_is_compared(partition: Path, tmp_path: Pa
         index.write_bytes(whole)
 
 
-def test_entries_of_a_time_index_may_share_an_offset(tmp_path: Path) -> None:
+def test_entries_of_a_time_index_may_share_an_offset(partition: Path) -> None:
     """TimeIndex.maybeAppend refuses a lower offset than that of the entry before, not the same."""
-    copied = copy_of(MIX, tmp_path)
-    times = copied / f"{STEM}.timeindex"
+    times = partition / f"{STEM}.timeindex"
     set_entry(times, 1, second=entries(times)[2][1])
-    found = findings(copied)
+    found = findings(partition)
     assert [(f.code, f.position) for f in found] == [("time-index-mismatch", 12)]
     assert "up to offset 80 is later" in found[0].message
 
 
-def test_each_entry_of_a_time_index_is_compared(tmp_path: Path) -> None:
-    copied = copy_of(MIX, tmp_path)
-    times = copied / f"{STEM}.timeindex"
+def test_each_entry_of_a_time_index_is_compared(partition: Path) -> None:
+    times = partition / f"{STEM}.timeindex"
     whole = times.read_bytes()
     for i, (timestamp, _) in enumerate(entries(times)):
         for other in (timestamp - 1, timestamp + 1):
             set_entry(times, i, first=other)
-            found = findings(copied)
+            found = findings(partition)
             assert [(f.code, f.severity, f.position, f.length) for f in found] == [
                 ("time-index-mismatch", WARNING, 12 * i, 12)
             ]
@@ -277,26 +315,7 @@ def test_offsets_of_appends_and_of_nothing(tmp_path: Path) -> None:
     ]
 
 
-def test_entries_that_no_search_can_use(tmp_path: Path) -> None:
-    copied = copy_of(MIX, tmp_path)
-    index, times = copied / f"{STEM}.index", copied / f"{STEM}.timeindex"
-    whole, whole_times = index.read_bytes(), times.read_bytes()
-    for path, entry, change, expected in (
-        (index, 2, {"first": -3}, "index-below-base"),
-        (index, 2, {"first": entries(index)[1][0]}, "index-unsorted"),
-        (times, 2, {"second": -3}, "time-index-below-base"),
-        (times, 2, {"second": entries(times)[1][1] - 1}, "time-index-unsorted"),
-    ):
-        set_entry(path, entry, **change)
-        found = findings(copied)
-        width = 8 if path is index else 12
-        assert [(f.code, f.severity, f.position, f.length) for f in found] == [(expected, ERROR, entry * width, width)]
-        index.write_bytes(whole)
-        times.write_bytes(whole_times)
-
-
-def test_an_index_without_log(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_an_index_without_log(partition: Path) -> None:
     orphan = DAMAGED / "orphan-index" / "dplain-0" / "00000000000000007777.index"
     (partition / orphan.name).write_bytes(orphan.read_bytes())
     (partition / "00000000000000008888.index").touch()
@@ -305,9 +324,8 @@ def test_an_index_without_log(tmp_path: Path) -> None:
     assert [(f.code, f.severity, Path(f.file).name) for f in found] == [("orphan-index", WARNING, orphan.name)]
 
 
-def test_an_index_of_a_log_with_a_shorter_name(tmp_path: Path) -> None:
+def test_an_index_of_a_log_with_a_shorter_name(partition: Path) -> None:
     """A broker finds no index by the number of such a segment, and no segment by that of the index."""
-    partition = copy_of(MIX, tmp_path)
     log = min(partition.glob("*.log"))
     orphans = sorted(log.with_suffix(suffix) for suffix in (".index", ".timeindex"))
     log.rename(partition / f"{int(log.stem)}.log")
@@ -335,8 +353,7 @@ def test_preallocated_bytes(tmp_path: Path) -> None:
     ]
 
 
-def test_a_log_that_lost_its_end(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_a_log_that_lost_its_end(partition: Path) -> None:
     log = partition / f"{STEM}.log"
     last = entries(partition / f"{STEM}.index")[-1]
     os.truncate(log, last[1])
@@ -345,13 +362,13 @@ def test_a_log_that_lost_its_end(tmp_path: Path) -> None:
     assert next(f for f in found if f.code == "index-beyond-log").offset == last[0]
     assert {f.severity for f in found} == {ERROR}
     assert codes(partition, QUICK) == []
+    assert findings(partition, live=True) == [], "a live segment may lag behind its index"
     # No broker appends to a closed segment's time index any more.
     severities = {f.code: f.severity for f in findings(closed(partition))}
     assert severities == {"index-beyond-log": ERROR, "time-index-beyond-log": WARNING}
 
 
-def test_what_the_next_start_rebuilds_is_a_warning(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_what_the_next_start_rebuilds_is_a_warning(partition: Path) -> None:
     set_entry(partition / f"{STEM}.index", 0, second=1)
     scanned = BrokerState(recovery_point=0, was_clean=False, is_known=True)
     below = BrokerState(recovery_point=1 << 40, was_clean=False, is_known=True)
@@ -361,27 +378,19 @@ def test_what_the_next_start_rebuilds_is_a_warning(tmp_path: Path) -> None:
     assert [f.severity for f in findings(partition, broker=clean)] == [ERROR]
 
 
-def test_a_live_segment_may_lag_behind_its_index(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
-    os.truncate(partition / f"{STEM}.log", entries(partition / f"{STEM}.index")[-1][1])
-    assert findings(partition, live=True) == []
-
-
-def test_a_log_that_grows_meanwhile(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_a_log_that_grows_meanwhile(partition: Path) -> None:
     log = partition / f"{STEM}.log"
     os.truncate(log, entries(partition / f"{STEM}.index")[-1][1])
     told: list[Finding] = []
     whole = (MIX / log.name).read_bytes()
     report = Report(told.append, ("gap-truncated",), lambda _: log.write_bytes(whole) and None)
-    judge_path(str(partition), CheckSettings(FULL, NOW_MS), report)
+    judge_path(str(partition), CheckSettings(FULL, LATER_MS), report)
     assert [finding for finding in told if "beyond" in finding.code] == []
     assert log.read_bytes() == whole
 
 
-def test_damage_of_the_log_is_not_told_again(tmp_path: Path) -> None:
+def test_damage_of_the_log_is_not_told_again(partition: Path) -> None:
     """Entries that lead to damage, or to a batch whose checksum is wrong, may be right."""
-    partition = copy_of(MIX, tmp_path)
     log, index = partition / f"{STEM}.log", partition / f"{STEM}.index"
     data = bytearray(log.read_bytes())
     position = entries(index)[4][1]
@@ -395,8 +404,7 @@ def test_damage_of_the_log_is_not_told_again(tmp_path: Path) -> None:
     assert findings(partition) == []
 
 
-def test_a_wrong_base_offset_is_not_the_fault_of_an_index(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_a_wrong_base_offset_is_not_the_fault_of_an_index(partition: Path) -> None:
     log, index = partition / f"{STEM}.log", partition / f"{STEM}.index"
     data = bytearray(log.read_bytes())
     position = entries(index)[4][1]
@@ -406,17 +414,16 @@ def test_a_wrong_base_offset_is_not_the_fault_of_an_index(tmp_path: Path) -> Non
         assert findings(partition) == [], wrong
 
 
-def test_missing_indexes(tmp_path: Path) -> None:
-    one = copy_of(MIX, tmp_path)
-    (one / f"{STEM}.timeindex").unlink()
-    assert [(f.code, f.severity, f.file) for f in findings(one)] == [
-        ("time-index-missing", WARNING, str(one / f"{STEM}.log"))
+def test_missing_indexes(partition: Path, tmp_path: Path) -> None:
+    (partition / f"{STEM}.timeindex").unlink()
+    assert [(f.code, f.severity, f.file) for f in findings(partition)] == [
+        ("time-index-missing", WARNING, str(partition / f"{STEM}.log"))
     ]
-    (one / f"{STEM}.index").unlink()
-    assert codes(one) == codes(one, QUICK) == ["index-missing"]
-    assert codes(one / f"{STEM}.log") == []  # somebody's copy of one file
-    (one / f"{STEM}.timeindex").touch()
-    assert codes(one / f"{STEM}.log") == ["index-missing"]
+    (partition / f"{STEM}.index").unlink()
+    assert codes(partition) == codes(partition, QUICK) == ["index-missing"]
+    assert codes(partition / f"{STEM}.log") == []  # somebody's copy of partition file
+    (partition / f"{STEM}.timeindex").touch()
+    assert codes(partition / f"{STEM}.log") == ["index-missing"]
 
     many = copy_of(TESTDATA / "kafka-4.3.1" / "internal" / "__cluster_metadata-0", tmp_path)
     for index in many.glob("*.timeindex"):
@@ -439,8 +446,7 @@ def test_releases_that_wrote_no_time_index(tmp_path: Path) -> None:
     assert [(f.code, f.severity) for f in findings(closed(v1))] == [("time-index-incomplete", INFO)]
 
 
-def test_the_last_timestamp_of_a_closed_segment(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_the_last_timestamp_of_a_closed_segment(partition: Path) -> None:
     times = partition / f"{STEM}.timeindex"
     os.truncate(times, times.stat().st_size - 12)
     assert findings(partition) == []
@@ -451,8 +457,7 @@ def test_the_last_timestamp_of_a_closed_segment(tmp_path: Path) -> None:
     assert "no entry" in findings(partition)[0].message
 
 
-def test_many_wrong_entries_are_told_as_one_range(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_many_wrong_entries_are_told_as_one_range(partition: Path) -> None:
     index = partition / f"{STEM}.index"
     count = len(entries(index))
     for i, (_, position) in enumerate(entries(index)):
@@ -480,8 +485,7 @@ def test_sparse_indexes(tmp_path: Path) -> None:
     assert findings(partition) == []
 
 
-def test_structure_alone_at_the_quick_level(tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_structure_alone_at_the_quick_level(partition: Path) -> None:
     index, times = partition / f"{STEM}.index", partition / f"{STEM}.timeindex"
     set_entry(index, 2, second=entries(index)[2][1] + 1)
     assert codes(partition, QUICK) == []
@@ -497,8 +501,7 @@ def test_structure_alone_at_the_quick_level(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_what_cannot_be_read(suffix: str, tmp_path: Path) -> None:
-    partition = copy_of(MIX, tmp_path)
+def test_what_cannot_be_read(suffix: str, partition: Path) -> None:
     path = partition / f"{STEM}{suffix}"
     path.unlink()
     os.mkfifo(path)  # opening it to read must not wait for a writer

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.command import flip
 from kernel.rendering import varint
 from kseg.limits import MAX_HEADERS
 from kseg.segment.paths import is_packed_segment, named_like_segment, packing_of
@@ -24,9 +25,12 @@ ODD = [
 
 
 def flipped(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2 + 200] ^= 4
-    path.write_bytes(data)
+    flip(path, path.stat().st_size // 2 + 200, 4)
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    return copied(tmp_path)
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -115,8 +119,7 @@ def test_what_is_packed_is_told_by_its_first_bytes() -> None:
     ]  # fmt: skip
 
 
-def test_notes_and_logs_of_programs_are_no_segments(tmp_path: Path) -> None:
-    logs = copied(tmp_path)
+def test_notes_and_logs_of_programs_are_no_segments(logs: Path) -> None:
     for place in (logs, logs / "dplain-0"):
         (place / "notes.txt").write_text("not Kafka's\n")
     (logs / "server.log").write_text("[2026-11-23 10:00:00] INFO [BrokerServer id=1] Ж started\n" * 40)
@@ -124,12 +127,15 @@ def test_notes_and_logs_of_programs_are_no_segments(tmp_path: Path) -> None:
     assert (found.serious, found.report.totals.not_judged) == ([], 0)
 
 
-def test_a_stray_copy_in_the_log_directory_itself(tmp_path: Path) -> None:
-    logs = copied(tmp_path)
-    shutil.copy(SEGMENT, logs / SEGMENT.name)
-    flipped(logs / SEGMENT.name)
+@pytest.mark.parametrize("folder", ["", "dplain-0/old", "dplain-0"])
+def test_a_copy_at_another_place_is_judged(folder: str, logs: Path) -> None:
+    """In the log directory itself, in a directory within a partition, and about to be put in place there."""
+    copy = logs / folder / (SEGMENT.name + (".swap" if folder == "dplain-0" else ""))
+    copy.parent.mkdir(exist_ok=True)
+    shutil.copy(SEGMENT, copy)
+    flipped(copy)
     found = check(logs)
-    assert found.one("crc-mismatch").file == str(logs / SEGMENT.name)
+    assert found.one("crc-mismatch").file == str(copy)
     assert check(REAL).report.totals.files + 1 == found.report.totals.files
 
 
@@ -147,8 +153,7 @@ def test_directories_above_are_walked_into(name: str, tmp_path: Path) -> None:
         assert "partition-missing" in found.codes  # which the log directory's own checkpoint tells
 
 
-def test_links_are_not_followed_on_the_way(tmp_path: Path) -> None:
-    logs = copied(tmp_path)
+def test_links_are_not_followed_on_the_way(logs: Path, tmp_path: Path) -> None:
     flipped(logs / "dplain-0" / SEGMENT.name)
     above = tmp_path / "above"
     (above / "sub").mkdir(parents=True)
@@ -158,20 +163,12 @@ def test_links_are_not_followed_on_the_way(tmp_path: Path) -> None:
     assert check(above).serious == []
 
 
-def test_a_directory_within_a_partition(tmp_path: Path) -> None:
-    logs = copied(tmp_path)
-    shutil.copytree(PLAIN, logs / "dplain-0" / "old")
-    flipped(logs / "dplain-0" / "old" / SEGMENT.name)
-    assert check(logs).one("crc-mismatch").file == str(logs / "dplain-0" / "old" / SEGMENT.name)
-
-
 def loop(path: Path) -> None:
     path.symlink_to(path.name)
 
 
 @pytest.mark.parametrize("make", [loop, os.mkfifo, os.mkdir, lambda path: path.symlink_to("nowhere")])
-def test_what_is_no_file_keeps_nothing_else_from_being_judged(make: object, tmp_path: Path) -> None:
-    logs = copied(tmp_path)
+def test_what_is_no_file_keeps_nothing_else_from_being_judged(make: object, logs: Path) -> None:
     path = logs / "dplain-0" / "00000000000000000046.log"
     path.unlink()
     make(path)  # type: ignore[operator]
@@ -184,22 +181,13 @@ def test_what_is_no_file_keeps_nothing_else_from_being_judged(make: object, tmp_
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
-def test_a_lone_swap_of_an_index(suffix: str, tmp_path: Path) -> None:
-    logs = copied(tmp_path)
+def test_a_lone_swap_of_an_index(suffix: str, logs: Path) -> None:
     swap = logs / "dplain-0" / f"00000000000000000116{suffix}.swap"
     source = logs / "dplain-0" / f"00000000000000000116{suffix}"
     swap.write_bytes(source.read_bytes() if source.exists() else b"")
     assert check(logs).one("unfinished-swap").file == str(swap)
     swap.write_bytes(b"\xff" * 68)
     assert {finding.severity for finding in check(logs).findings if finding.file == str(swap)} >= {"error", "warning"}
-
-
-def test_a_damaged_copy_that_is_about_to_be_put_in_place(tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(PLAIN, tmp_path / "dplain-0"))
-    swap = folder / f"{SEGMENT.name}.swap"
-    shutil.copy(SEGMENT, swap)
-    flipped(swap)
-    assert check(folder).one("crc-mismatch").file == str(swap)
 
 
 def test_more_headers_than_are_read(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Partitions on several processes: the same findings in the same order, whatever happens to the processes."""
 
 import os
-import pickle
 import shutil
 import signal
 import subprocess
@@ -26,7 +25,7 @@ from kseg.verification import directory_tree
 from kseg.verification.directory_tree import CheckedPartition, Task, judge_in_processes
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
-from verification.log_directories import NOW_MS, REAL, TESTDATA, Checked, check, copied
+from verification.log_directories import NOW_MS, REAL, TESTDATA, check, copied
 from verification.partitions import Found
 
 TASKS = [Task(str(path), BrokerState()) for path in sorted((TESTDATA / "kafka-4.3.1" / "clients").glob("*-0"))]
@@ -60,7 +59,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("at_once")
 def test_findings_and_totals_are_those_of_one_process(tmp_path: Path) -> None:
     logs = damaged(tmp_path, 5)
-    alone = one_process(logs)
+    alone = check(logs, jobs=1)
     unshown = alone.report.unshown()
     for jobs in (2, 3):
         found = check(logs, jobs=jobs)
@@ -70,27 +69,11 @@ def test_findings_and_totals_are_those_of_one_process(tmp_path: Path) -> None:
     assert alone.report.totals.codes["crc-mismatch"] == 5
 
 
-def one_process(logs: Path) -> Checked:
-    return check(logs, jobs=1)
-
-
 @pytest.mark.usefixtures("at_once")
 def test_topic_ids_come_back_from_processes(tmp_path: Path) -> None:
     logs = damaged(tmp_path, 3)
     shutil.copytree(REAL / "dplain-0", logs / "ghost-0")
     assert check(logs, jobs=2).codes.count("topic-id-mismatch") == 4
-
-
-@pytest.mark.parametrize("code", [None, "crc-mismatch"])
-def test_what_was_counted_comes_back_whole(code: str | None) -> None:
-    report = Report(lambda _: None)
-    report.totals.files, report.totals.bytes, report.totals.batches, report.totals.records = 1, 2, 3, 4
-    if code:
-        report.add(code, "x.log", "")
-    back = pickle.loads(pickle.dumps(report.totals))
-    assert back == report.totals
-    back.add(report.totals)
-    assert (back.files, back.errors) == (2, 2 * bool(code))
 
 
 @pytest.fixture(params=["fork", "spawn"])

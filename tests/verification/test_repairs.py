@@ -1,20 +1,14 @@
 """What repairs a finding, and the commands that repair all of a check."""
 
-import contextlib
-import io
 import struct
 from pathlib import Path
 
 import pytest
 
 from kseg.findings.table import KINDS, texts_of
-from kseg.output.findings import TextFindings
-from kseg.output.notices import Notices
-from kseg.output.progress import Progress
-from kseg.output.sink import open_sink
 from kseg.verification import repairs
 from kseg.verification.repairs import MAX_STEPS, Repairs
-from kseg.verification.report import Finding, Report
+from kseg.verification.report import Finding
 from verification.log_directories import edited, kraft
 from verification.partitions import batch_of
 
@@ -76,14 +70,6 @@ def test_a_log_directory_only_for_its_own_files(logs: Path) -> None:
     assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")], [*SALVAGE, str(logs)]]
 
 
-def test_a_file_beside_partitions_has_no_repair(logs: Path) -> None:
-    """It is no file of a broker: no command changes it, nor the directory for it."""
-    (logs / "passwd").touch()
-    repairs = Repairs()
-    finding = repairs.with_repair(found("nonsense-block", logs)._replace(file=str(logs / "passwd")))
-    assert (finding.repair, finding.needs, commands(repairs)) == (None, "decision", [])
-
-
 def test_a_name_that_only_a_broker_would_not_give_is_a_partition_all_the_same(logs: Path) -> None:
     repairs, odd = Repairs(), logs / "two\nlines-0"  # LogManager takes whatever is before the last "-" for a topic
     (logs / "meta.properties").touch()
@@ -107,10 +93,12 @@ def test_one_command_for_many_partitions_and_no_other(logs: Path) -> None:
     assert commands(repairs) == [["kseg", "reindex", *damaged]]
 
 
-def test_what_only_a_replica_has_says_so(logs: Path) -> None:
-    repairs = Repairs()
-    finding = repairs.with_repair(found("gap-unexplained", logs / "a-0"))
-    assert (finding.repair, finding.needs, repairs.steps()) == (None, "replica", [])
+def test_one_command_fills_many_partitions_from_a_log_directory(logs: Path) -> None:
+    repairs, lacking = Repairs(), [f"a-{number}" for number in range(1, MAX_STEPS + 2)]
+    for name in lacking:
+        repairs.with_repair(found("replica-not-compared", logs / name)._replace(details={"other": f"/replica/{name}"}))
+    paths = [str(logs / name) for name in lacking]
+    assert commands(repairs) == [["kseg", "recover", "--from-replica", "/replica", *paths]]
 
 
 def test_a_replica_that_was_compared_fills_the_gaps_too(logs: Path) -> None:
@@ -125,18 +113,15 @@ def test_a_replica_that_was_compared_fills_the_gaps_too(logs: Path) -> None:
     assert [need.path for need in repairs.needs()] == [str(logs / "a-1")]
 
 
-def test_a_stream_has_no_repair() -> None:
+@pytest.mark.parametrize("file", ["-", "passwd", "a-0/evidence.log"])
+def test_a_file_that_no_command_changes_has_no_repair(file: str, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream, and files that are none of a broker, beside partitions or in one: nor does the directory for them."""
+    monkeypatch.chdir(logs)
+    for name in ("passwd", "a-0/evidence.log"):
+        (logs / name).touch()
     repairs = Repairs()
-    finding = repairs.with_repair(found("bad-length", Path("-"))._replace(file="-"))
+    finding = repairs.with_repair(found("nonsense-block", logs)._replace(file=file))
     assert (finding.repair, finding.needs, repairs.steps()) == (None, "decision", [])
-
-
-def test_a_file_that_commands_would_not_look_at_has_no_repair(logs: Path) -> None:
-    repairs, stray = Repairs(), logs / "a-0" / "evidence.log"
-    stray.touch()
-    finding = found("bad-length", logs / "a-0")._replace(file=str(stray))
-    assert repairs.with_repair(finding).repair is None
-    assert repairs.steps() == []
 
 
 def test_a_directory_in_the_place_of_a_file_is_no_partition(logs: Path) -> None:
@@ -195,31 +180,6 @@ def test_what_a_named_command_does_anyway_needs_nothing_more(logs: Path) -> None
     repairs.with_repair(found("gap-unexplained", logs / "a-0"))
     assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")]]
     assert [need.codes for need in repairs.needs()] == [["gap-unexplained"]]
-
-
-def test_needs_name_the_command_that_each_code_has(logs: Path) -> None:
-    repairs, errors = Repairs(), io.StringIO()
-    for code in ("undecodable-records", "high-watermark-beyond-end", "gap-unexplained", "bad-metadata-snapshot"):
-        repairs.with_repair(found(code, logs / "a-0"))
-    report = Report(lambda _: None)
-    report.steps, report.needs = repairs.steps(), repairs.needs()
-    with contextlib.redirect_stderr(errors), open_sink(str(logs / "out")) as sink:
-        TextFindings(sink, Notices("never"), Progress(None, True), "never").finish(report)
-    place = logs / "a-0"
-    assert errors.getvalue().splitlines()[-12:] == [
-        "kseg: a decision, for undecodable-records:",
-        f"    {place}",
-        "kseg: one way:",
-        f"    kseg recover --mode salvage --drop-undecodable {place}",
-        "kseg: a decision, for high-watermark-beyond-end:",
-        f"    {place}",
-        "kseg: one way:",
-        f"    kseg recover {place}",
-        "kseg: another replica (kseg recover --from-replica), for gap-unexplained:",
-        f"    {place}",
-        "kseg: another replica, for bad-metadata-snapshot:",
-        f"    {place}",
-    ]
 
 
 @pytest.mark.parametrize("is_voter", [True, False])

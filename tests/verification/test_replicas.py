@@ -91,17 +91,6 @@ def test_other_segments_of_the_same_log(twins: tuple[Path, Path]) -> None:
     assert (compared.findings, compared.only.is_identical) == ([], True)
 
 
-def test_records_stay_the_same_in_other_batches(tmp_path: Path) -> None:
-    here, there = tmp_path / "a-0", tmp_path / "b-0"
-    for folder in (here, there):
-        folder.mkdir()
-    one, two = batch_of(range(6)), batch_of(range(2)) + batch_of(range(2, 6))
-    (here / f"{0:020}.log").write_bytes(one + batch_of(range(6, 9)))
-    (there / f"{0:020}.log").write_bytes(two + batch_of(range(6, 9)))
-    compared = Compared(here, there)
-    assert (compared.findings, compared.only.same, compared.only.is_identical) == ([], 9, True)
-
-
 def logs(folder: Path, here: bytes, there: bytes, base: int = 0) -> tuple[Path, Path]:
     for name, data in (("a-0", here), ("b-0", there)):
         (folder / name).mkdir()
@@ -164,12 +153,6 @@ def test_ends_and_starts(tmp_path: Path) -> None:
     assert (found.same, found.only_here, found.agree_to, found.is_identical) == (3, 6, 5, False)
     assert found.start_offsets == (0, 3)
     assert found.last_offsets == (8, 5)
-
-
-def test_an_empty_replica(tmp_path: Path) -> None:
-    compared = Compared(*logs(tmp_path, batch_of(range(3)), b""))
-    assert compared.codes == ["replica-ends-earlier"]
-    assert compared.only.only_here == 3
 
 
 def test_damage_is_not_compared(twins: tuple[Path, Path]) -> None:

@@ -8,23 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.command import flip
-from kseg.errors import PathError
 from kseg.findings.table import KINDS
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.sidefiles.kinds import ENTRY_NAMES, list_side_files
-from kseg.verification.partition import CheckSettings
-from kseg.verification.report import Finding, Report
-from kseg.verification.run import judge_path
-from verification.index_cases import NOW_MS, STEM, set_entry
 from verification.log_directories import REAL, TESTDATA, check, checkpoint, copied
-from verification.partitions import message
+from verification.partitions import STEM, message, set_entry
 
 # What a broker's start does with files that no log consists of, and what names do to the broker.
 
 SUFFIXES = (".log", ".index", ".timeindex")
 
 
-def partition(tmp_path: Path) -> Path:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
     return copied(tmp_path) / "dplain-0"
 
 
@@ -47,16 +43,14 @@ def swap(folder: Path, *bases: int, index: bool = False) -> Path:
     return made
 
 
-def test_the_copy_of_a_segment_beyond_the_end_is_no_loss(tmp_path: Path) -> None:
-    folder = partition(tmp_path)
+def test_the_copy_of_a_segment_beyond_the_end_is_no_loss(folder: Path) -> None:
     shutil.copy(file(folder, 0), file(folder, 9999, ".log.deleted"))
     assert check(folder).codes == ["leftover-deleted"]
 
 
 @pytest.mark.parametrize(("leftover", "severity"), [(".deleted", "warning"), (".cleaned", "error")])
-def test_a_segment_that_recovery_has_cut_off(tmp_path: Path, leftover: str, severity: str) -> None:
+def test_a_segment_that_recovery_has_cut_off(folder: Path, leftover: str, severity: str) -> None:
     """A recovery that meets damage marks all later segments as deleted: for a minute they are still there."""
-    folder = partition(tmp_path)
     mark(folder, 116, leftover)
     found = check(folder)
     lost = found.one("leftover-holds-data")
@@ -65,8 +59,7 @@ def test_a_segment_that_recovery_has_cut_off(tmp_path: Path, leftover: str, seve
     assert found.one(f"leftover-{leftover[1:]}").severity == "info"
 
 
-def test_a_segment_that_is_missing_between_others(tmp_path: Path) -> None:
-    folder = partition(tmp_path)
+def test_a_segment_that_is_missing_between_others(folder: Path, tmp_path: Path) -> None:
     mark(folder, 46, ".deleted")
     assert check(folder).one("leftover-holds-data").offset == 46
     (tmp_path / "logs" / "cleaner-offset-checkpoint").write_text(checkpoint("dplain 0 76"))
@@ -83,16 +76,14 @@ def test_a_segment_that_a_cleaner_has_replaced(tmp_path: Path) -> None:
     assert check(folder).serious == ["leftover-holds-data"]
 
 
-def test_a_partition_that_is_being_deleted_may_lose_its_data(tmp_path: Path) -> None:
-    folder = partition(tmp_path)
+def test_a_partition_that_is_being_deleted_may_lose_its_data(folder: Path) -> None:
     mark(folder, 116, ".deleted")
     moved = folder.with_name("dplain-0.0123456789abcdef0123456789abcdef-delete")
     folder.rename(moved)
     assert "leftover-holds-data" not in check(moved).codes
 
 
-def test_a_swap_beside_the_segments_it_replaces(tmp_path: Path) -> None:
-    folder = partition(tmp_path)
+def test_a_swap_beside_the_segments_it_replaces(folder: Path) -> None:
     made = swap(folder, 0, 46)
     found = check(folder)
     assert found.serious == ["unfinished-swap", "swap-without-index"]
@@ -100,26 +91,23 @@ def test_a_swap_beside_the_segments_it_replaces(tmp_path: Path) -> None:
     assert found.one("unfinished-swap").message == "offsets 0 to 75; segments that a start removes for it: 2"
 
 
-def test_a_swap_whose_segments_are_marked_already(tmp_path: Path) -> None:
-    folder = partition(tmp_path)
+def test_a_swap_whose_segments_are_marked_already(folder: Path) -> None:
     swap(folder, 0, 46, index=True)
     for base in (0, 46):
         mark(folder, base, ".deleted")
     assert check(folder).serious == ["unfinished-swap"]
 
 
-def test_a_swap_that_takes_in_a_segment_it_does_not_hold(tmp_path: Path) -> None:
+def test_a_swap_that_takes_in_a_segment_it_does_not_hold(folder: Path) -> None:
     """Two copies with a segment between them: the start goes by the lowest and the highest offset of all of them."""
-    folder = partition(tmp_path)
     swap(folder, 0, index=True)
     swap(folder, 76, index=True)
     lost = check(folder).one("leftover-holds-data")
     assert (lost.file, lost.offset) == (str(file(folder, 46)), 46)
 
 
-def test_a_split_that_was_not_finished(tmp_path: Path) -> None:
+def test_a_split_that_was_not_finished(folder: Path) -> None:
     """A .cleaned file undoes every .swap from its own base offset on."""
-    folder = partition(tmp_path)
     swap(folder, 46, index=True)
     file(folder, 46, ".log.cleaned").write_bytes(b"")
     found = check(folder)
@@ -140,8 +128,7 @@ def test_a_split_that_was_not_finished(tmp_path: Path) -> None:
         "9" * 20 + ".log",
     ],
 )
-def test_a_name_that_keeps_a_broker_from_starting(tmp_path: Path, name: str) -> None:
-    folder = partition(tmp_path)
+def test_a_name_that_keeps_a_broker_from_starting(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"")
     found = check(folder)
     assert found.one("broker-would-not-start").file == str(folder / name)
@@ -155,8 +142,7 @@ def test_a_name_that_keeps_a_broker_from_starting(tmp_path: Path, name: str) -> 
         f"{5:020}-{1:010}.checkpoint", f"{5:020}-{1:010}-17.checkpoint.part", f"{5:020}-{1:010}.checkpoint.deleted",
     ],
 )  # fmt: skip
-def test_names_that_some_release_leaves(tmp_path: Path, name: str) -> None:
-    folder = partition(tmp_path)
+def test_names_that_some_release_leaves(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"")
     assert set(check(folder).codes) <= {"leftover-deleted"}
 
@@ -183,7 +169,7 @@ LEFTOVERS = st.sampled_from(["", ".deleted", ".cleaned", ".swap", ".swap.deleted
 
 @given(st.data())
 def test_no_name_and_no_bytes_raise(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    folder = partition(tmp_path_factory.mktemp("names"))
+    folder = copied(tmp_path_factory.mktemp("names")) / "dplain-0"
     whole = file(folder, 46).read_bytes()
     for _ in range(data.draw(st.integers(1, 5))):
         name = data.draw(STEMS) + data.draw(ENDINGS) + data.draw(LEFTOVERS)
@@ -199,13 +185,6 @@ TEXT = TESTDATA / "side-files" / "text"
 MIX = TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0"
 
 
-def judged(path: Path, level: int = FULL) -> tuple[list[Finding], Report]:
-    found: list[Finding] = []
-    report = Report(found.append)
-    judge_path(str(path), CheckSettings(level, NOW_MS), report)
-    return found, report
-
-
 def real_side_files() -> list[Path]:
     folders = {path.parent for path in TESTDATA.glob("kafka-*/**/*") if path.is_file() and path.parent.name != "truth"}
     folders |= {path.parent for path in TEXT.glob("**/*") if path.is_file()}
@@ -219,9 +198,8 @@ def test_real_files_are_right() -> None:
     }  # fmt: skip
     for path in files:
         for level in (QUICK, FULL):
-            found, report = judged(path, level)
-            assert found == [], path
-            assert report.totals.files == 1
+            found = check(path, level)
+            assert (found.findings, found.report.totals.files) == ([], 1), path
 
 
 def test_real_snapshots_are_right() -> None:
@@ -229,17 +207,16 @@ def test_real_snapshots_are_right() -> None:
     assert any(path.name == "bootstrap.checkpoint" for path in files)
     assert any(path.name[:20].isdigit() for path in files)
     for path in files:
-        found, report = judged(path, DEEP)
-        assert found == [], path
-        assert report.totals.files == 1
-        assert report.totals.batches >= 2
+        found = check(path, DEEP)
+        assert (found.findings, found.report.totals.files) == ([], 1), path
+        assert found.report.totals.batches >= 2
 
 
 def test_a_damaged_snapshot_says_what_it_is(tmp_path: Path) -> None:
     source = next(TESTDATA.glob("kafka-4.3.1/internal/__cluster_metadata-0/*0455*.checkpoint"))
     path = Path(shutil.copy(source, tmp_path))
     flip(path, 1000, 4)
-    assert [(finding.code, finding.position) for finding in judged(path)[0]] == [("bad-metadata-snapshot", 166)]
+    assert [place[::2] for place in check(path).places()] == [("bad-metadata-snapshot", 166)]
 
 
 @pytest.mark.parametrize(
@@ -258,9 +235,9 @@ def test_a_damaged_snapshot_says_what_it_is(tmp_path: Path) -> None:
 def test_text_files(name: str, content: bytes, code: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    found, report = judged(path)
-    assert {finding.code for finding in found} == {code}
-    assert (report.totals.files, report.totals.bytes) == (1, len(content))
+    found = check(path)
+    assert {*found.codes} == {code}
+    assert (found.report.totals.files, found.report.totals.bytes) == (1, len(content))
 
 
 def test_an_index_is_compared_with_the_log_beside_it(tmp_path: Path) -> None:
@@ -269,12 +246,12 @@ def test_an_index_is_compared_with_the_log_beside_it(tmp_path: Path) -> None:
     index = tmp_path / f"{STEM}.index"
     set_entry(index, 3, second=1)
     set_entry(tmp_path / f"{STEM}.timeindex", 0, first=7)
-    assert [(f.code, f.position) for f in judged(index)[0]] == [("index-unsorted", 24)]
+    assert [place[::2] for place in check(index).places()] == [("index-unsorted", 24)]
     set_entry(index, 3, second=int.from_bytes(index.read_bytes()[20:24], "big") + 1)
-    assert [(f.code, f.position) for f in judged(index)[0]] == [("index-misleads", 24)]
-    assert judged(index, QUICK)[0] == []
+    assert [place[::2] for place in check(index).places()] == [("index-misleads", 24)]
+    assert check(index, QUICK).findings == []
     (tmp_path / f"{STEM}.log").unlink()
-    assert judged(index)[0] == []
+    assert check(index).findings == []
 
 
 CACHE = TEXT / "4.3.1" / "remote-log-index-cache"
@@ -282,23 +259,17 @@ CACHE = TEXT / "4.3.1" / "remote-log-index-cache"
 
 def test_copies_of_remote_indexes(tmp_path: Path) -> None:
     """They lie in a directory of their own, in a log directory, without any .log."""
-    found, report = judged(CACHE)
-    assert (found, report.totals.files, report.failures) == ([], 6, [])
+    found = check(CACHE)
+    assert (found.findings, found.report.totals.files, found.report.failures) == ([], 6, [])
     (tmp_path / "meta.properties").write_bytes((TEXT / "4.3.1" / "meta.properties").read_bytes())
     copied = Path(shutil.copytree(CACHE, tmp_path / CACHE.name))
     index = copied / "220_mNzJ0K1bQXS_kel3S-aw2A.index"
     index.write_bytes(index.read_bytes() + b"???")
     (copied / f"{index.name}.tmp").write_bytes(b"half of an ent")  # one that is being fetched
     for place in (copied, tmp_path):
-        found, report = judged(place)
-        told = [(f.code, f.file, f.length) for f in found if f.code != "unclean-shutdown"]
-        assert (told, report.failures) == ([("index-bad-size", str(index), 3)], [])
-
-
-def test_a_directory_with_nothing_of_kafka(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").touch()
-    with pytest.raises(PathError, match="nothing of Kafka's in it"):
-        judged(tmp_path)
+        found = check(place)
+        told = [(f.code, f.file, f.length) for f in found.findings if f.code != "unclean-shutdown"]
+        assert (told, found.report.failures) == ([("index-bad-size", str(index), 3)], [])
 
 
 @given(name=st.sampled_from(sorted(ENTRY_NAMES)), content=st.binary(max_size=300))
@@ -308,4 +279,4 @@ def test_no_bytes_raise(tmp_path_factory: pytest.TempPathFactory, name: str, con
     )
     path.write_bytes(content)
     for level in (QUICK, FULL):
-        assert all(finding.code in KINDS for finding in judged(path, level)[0])
+        assert {*check(path, level).codes} <= KINDS.keys()

@@ -1,5 +1,6 @@
 """Sequences, epochs and transactions of producers: nothing in what brokers wrote, each break found where it is."""
 
+import os
 import shutil
 import struct
 from pathlib import Path
@@ -86,11 +87,6 @@ def test_entries_that_are_missing_are_found(partition: Path) -> None:
     assert found.message == "producer 4: offsets 12 to 22 have no entry"
 
 
-def test_an_empty_file_is_incomplete(partition: Path) -> None:
-    (partition / NAME).write_bytes(b"")
-    assert codes(findings(partition)) == ["transaction-index-incomplete"] * 2
-
-
 @pytest.mark.parametrize("case", ["txnindex-corrupt-clean", "txnindex-wrong-values-clean"])
 def test_what_was_damaged_under_a_real_broker_is_found(partition: Path, case: str) -> None:
     """That broker did not start on the first, and rebuilt the second."""
@@ -119,14 +115,17 @@ def test_a_wrong_entry_is_found(partition: Path, fields: dict[str, int], severit
     assert (found.position, found.length) == (0, 34)
 
 
-@pytest.mark.parametrize("version", [1, -1, 256])
+@pytest.mark.parametrize(
+    ("version", "told"), [(1, "Kafka 4.4 does not"), (-1, "Kafka 4.4 does not"), (256, "no broker")]
+)
 @pytest.mark.parametrize("broker", [BrokerState(), SCANNED], ids=["clean", "scanned"])
-def test_any_version_but_0_is_an_error(partition: Path, version: int, broker: BrokerState) -> None:
-    """Kafka 4.4 does not start on it, with and without a clean shutdown."""
+def test_any_version_but_0_is_an_error(partition: Path, version: int, told: str, broker: BrokerState) -> None:
+    """Kafka 4.4 does not start on it, with and without a clean shutdown. Brokers read one byte of two, signed: what is
+    above 0 ends the start of each."""
     change_entry(partition / NAME, 1, version=version)
     (found,) = findings(partition, broker=broker)
     assert (found.code, found.severity, found.position) == ("transaction-index-damaged", ERROR, 34)
-    assert found.message.startswith(f"version {version} is not 0: ")
+    assert found.message.startswith(f"version {version} is not 0: {told}")
 
 
 def test_an_entry_without_its_marker_is_found(partition: Path) -> None:
@@ -152,39 +151,50 @@ def test_part_of_an_entry_is_found(partition: Path, name: str, severity: str) ->
     assert codes(findings(partition, is_live=True)) == ([] if severity == ERROR else ["transaction-index-damaged"])
 
 
-def test_version_numbers_are_read_as_brokers_read_them(partition: Path) -> None:
-    """One byte of two, signed: what is above 0 ends the broker's start, and 0xFFFF does not."""
-    path = partition / NAME
-    for version, told in ((0x0100, "no broker starts"), (0xFFFF, "is not 0"), (1, "is not 0")):
-        path.write_bytes(struct.pack(">H", version) + path.read_bytes()[2:])
-        (found,) = findings(partition)
-        assert found.code == "transaction-index-damaged"
-        assert told in found.message
-
-
 def index_of(log: Path, *aborted: tuple[int, int, int, int], base: int = 0) -> Path:
     data = build_transaction_index(AbortedTxn(0, *entry) for entry in aborted)
     (log / f"{base:020}.txnindex").write_bytes(data)
     return log
 
 
-def test_up_to_2_7_a_marker_without_data_has_an_entry(tmp_path: Path) -> None:
-    log = log_of(tmp_path, [batch(0), marker(1, ABORT, 7)])
-    assert findings(log) == [], "since 2.8 it has none"
-    assert findings(index_of(log, (7, 1, 1, 2))) == []
+def flipped(data: bytes, at: int = -1) -> bytes:
+    """A batch with a wrong checksum."""
+    changed = bytearray(data)
+    changed[at] ^= 1
+    return bytes(changed)
 
 
-def test_a_transaction_may_have_begun_before_the_log(tmp_path: Path) -> None:
-    log = log_of(tmp_path, [marker(5, ABORT, 7), batch(6, 8, transactional=True), marker(7, ABORT, 8)], first=5)
-    assert findings(index_of(log, (7, 2, 5, 3), (8, 4, 7, 8), base=5)) == []
+BEGUN = [batch(0, 7, transactional=True), marker(1, ABORT, 7), batch(2), batch(3, 8, transactional=True)]
+INDEXES: dict[str, tuple[list[bytes], list[tuple[int, int, int, int]], list[str]]] = {
+    "since 2.8 a marker without data has no entry": ([batch(0), marker(1, ABORT, 7)], [], []),
+    "up to 2.7 it has one": ([batch(0), marker(1, ABORT, 7)], [(7, 1, 1, 2)], []),
+    "begun before the log": (
+        [marker(5, ABORT, 7), batch(6, 8, transactional=True), marker(7, ABORT, 8)], [(7, 2, 5, 3), (8, 4, 7, 8)], [],
+    ),
+    # A follower takes all batches of a fetch up before it writes its entries.
+    "begun before a follower writes": ([*BEGUN, marker(4, ABORT, 8)], [(7, 0, 1, 3), (8, 3, 4, 5)], []),
+    "begun later than that": (
+        [*BEGUN, marker(4, ABORT, 8)], [(7, 0, 1, 6), (8, 3, 4, 5)], ["transaction-index-wrong-entry"],
+    ),
+    "the commit of the first transaction and the begin of the second are lost": (
+        [
+            BEGUN[0], flipped(marker(1, COMMIT, 7), 30), flipped(batch(2, 7, 0, 1, transactional=True)),
+            batch(3, 7, 0, 2, transactional=True), marker(4, ABORT, 7),
+        ],
+        [(7, 2, 4, 5)], [],
+    ),
+}  # fmt: skip
+"""Batches, entries of the index (no file if there are none), and the codes of the findings."""
 
 
-def test_a_follower_writes_stable_offsets_of_transactions_that_began_later(tmp_path: Path) -> None:
-    """All batches of a fetch are taken up before its entries are written."""
-    begun = [batch(0, 7, transactional=True), marker(1, ABORT, 7), batch(2), batch(3, 8, transactional=True)]
-    log = log_of(tmp_path, [*begun, marker(4, ABORT, 8)])
-    assert findings(index_of(log, (7, 0, 1, 3), (8, 3, 4, 5))) == []
-    assert codes(findings(index_of(log, (7, 0, 1, 6), (8, 3, 4, 5)))) == ["transaction-index-wrong-entry"]
+@pytest.mark.parametrize("name", INDEXES)
+def test_entries_of_a_transaction_index(tmp_path: Path, name: str) -> None:
+    batches, aborted, told = INDEXES[name]
+    base = int.from_bytes(batches[0][:8], "big")
+    log = log_of(tmp_path, batches, first=base)
+    if aborted:
+        index_of(log, *aborted, base=base)
+    assert codes(findings(log)) == told
 
 
 def test_the_marker_may_lie_in_another_segment(tmp_path: Path) -> None:
@@ -193,16 +203,6 @@ def test_the_marker_may_lie_in_another_segment(tmp_path: Path) -> None:
     assert codes(findings(log)) == ["producer-snapshot-missing"]
     index_of(log, (7, 0, 1, 2))
     assert "transaction-index-wrong-entry" in codes(findings(log))
-
-
-def test_what_damage_hides_makes_no_entry_wrong(tmp_path: Path) -> None:
-    """The commit of the first transaction and the begin of the second are lost."""
-    lost = bytearray(marker(1, COMMIT, 7) + batch(2, 7, 0, 1, transactional=True))
-    lost[30] ^= 1
-    lost[-1] ^= 1
-    begun = batch(0, 7, transactional=True)
-    log = log_of(tmp_path, [begun, bytes(lost), batch(3, 7, 0, 2, transactional=True), marker(4, ABORT, 7)])
-    assert findings(index_of(log, (7, 2, 4, 5))) == []
 
 
 @pytest.mark.parametrize(
@@ -216,16 +216,14 @@ def test_a_file_that_is_no_file_is_told(partition: Path, name: str, code: str) -
     assert (found.code, found.message.startswith("it cannot be read: ")) == (code, True)
 
 
-def test_a_huge_file_of_zeros_ends_soon(partition: Path) -> None:
-    with open(partition / NAME, "r+b") as file:
-        file.truncate(1 << 40)
-    found = findings(partition)
-    assert 0 < len(found) < 200
-
-
-def test_real_abort_markers_without_entries() -> None:
-    """An index of a compacted log of 0.11 keeps what its cleaner kept."""
-    assert findings(TESTDATA / "kafka-0.11.0.3" / "txn" / "compact-txn-0") == []
+def test_huge_files(partition: Path) -> None:
+    """A check of zeros ends soon, and a snapshot that no broker can read is not read."""
+    os.truncate(partition / NAME, 1 << 40)
+    assert 0 < len(findings(partition)) < 200
+    shutil.copy(TRANSACTIONS / NAME, partition)
+    os.truncate(partition / LAST, 1 << 40)
+    (found,) = findings(partition)
+    assert (found.code, found.length) == ("producer-snapshot-damaged", 1 << 40)
 
 
 # .snapshot files against the log (real ones are right, see test_transactions.py).
@@ -367,13 +365,6 @@ def test_markers_in_snapshots_of_old_releases(tmp_path: Path) -> None:
     assert codes(findings(log)) == ["producer-snapshot-mismatch"]
 
 
-def test_a_huge_file_is_not_read(partition: Path) -> None:
-    with open(partition / LAST, "r+b") as file:
-        file.truncate(1 << 40)
-    (found,) = findings(partition)
-    assert (found.code, found.length) == ("producer-snapshot-damaged", 1 << 40)
-
-
 @pytest.mark.parametrize("name", ["1.snapshot", "x.snapshot", f"{1:020}.snapshot.deleted", f"{'٣' * 20}.snapshot"])
 def test_other_names_are_left_alone(partition: Path, name: str) -> None:
     (partition / name).write_bytes(b"nonsense")
@@ -385,38 +376,69 @@ LAST_SEQUENCE = (1 << 31) - 1
 OPEN = TESTDATA / "kafka-1.1.1" / "txn" / "txn-open-0"
 
 
-def flipped(data: bytes) -> bytes:
-    """A batch with a wrong checksum."""
-    return data[:-1] + bytes([data[-1] ^ 1])
+def opened(*later: bytes) -> list[bytes]:
+    return [batch(0, 7, transactional=True), *later]
 
 
-@pytest.mark.parametrize(
-    "batches",
-    [
-        pytest.param([batch(0, 7, sequence=9), batch(1, 7, sequence=10)], id="the first that is left"),
-        pytest.param(
-            [batch(0, 7, sequence=0), batch(1, 7, sequence=5, timestamp=START_MS + 24 * HOUR_MS)], id="forgotten"
-        ),
-        pytest.param(
-            [batch(0, 7, sequence=4), batch(1, 7, sequence=0)], id="begun anew after its records were deleted"
-        ),
-        pytest.param([batch(0, 7, sequence=-1), batch(1, 7, sequence=-1)], id="offset commits have none"),
-        pytest.param([batch(0, 7, 0, 0), batch(1, 8, 0, 0), batch(2, 7, 0, 1), batch(3, 8, 0, 1)], id="two by turns"),
-        pytest.param([batch(0, 7, sequence=LAST_SEQUENCE - 1, count=2), batch(2, 7, sequence=0)], id="they go round"),
-        pytest.param(
-            [batch(0, 7), flipped(batch(1, 7, sequence=1)), marker(2, COMMIT, 7), batch(3, 7, sequence=2)],
-            id="one is in damage",
-        ),
-        # So a cleaner leaves them; ProducerAppendInfo passes over the first, and the second is its producer's last.
-        pytest.param(
-            [batch(0, 7, 0), sealed(1, 48, 0, START_MS, 7, 5, -1, b"", 0), batch(2, 7, 0, 1)],
-            id="a control batch without records",
-        ),
-        pytest.param([batch(0, 7, transactional=True, count=0), marker(1, ABORT, 7)], id="aborted, without records"),
-    ],
-)
-def test_sequences_that_brokers_accept(tmp_path: Path, batches: list[bytes]) -> None:
-    assert findings(log_of(tmp_path, batches)) == []
+LOGS: dict[str, tuple[list[bytes], str, int]] = {
+    "the first that is left": ([batch(0, 7, sequence=9), batch(1, 7, sequence=10)], "", 0),
+    "forgotten": ([batch(0, 7, sequence=0), batch(1, 7, sequence=5, timestamp=START_MS + 24 * HOUR_MS)], "", 0),
+    "begun anew after its records were deleted": ([batch(0, 7, sequence=4), batch(1, 7, sequence=0)], "", 0),
+    "offset commits have no sequence": ([batch(0, 7, sequence=-1), batch(1, 7, sequence=-1)], "", 0),
+    "two by turns": ([batch(0, 7, 0, 0), batch(1, 8, 0, 0), batch(2, 7, 0, 1), batch(3, 8, 0, 1)], "", 0),
+    "they go round": ([batch(0, 7, sequence=LAST_SEQUENCE - 1, count=2), batch(2, 7, sequence=0)], "", 0),
+    "one is in damage": (
+        [batch(0, 7), flipped(batch(1, 7, sequence=1)), marker(2, COMMIT, 7), batch(3, 7, sequence=2)], "", 0,
+    ),
+    # So a cleaner leaves them; ProducerAppendInfo passes over the first, and the second is its producer's last.
+    "a control batch without records": (
+        [batch(0, 7, 0), sealed(1, 48, 0, START_MS, 7, 5, -1, b"", 0), batch(2, 7, 0, 1)], "", 0,
+    ),
+    "aborted, without records": ([batch(0, 7, transactional=True, count=0), marker(1, ABORT, 7)], "", 0),
+    "a sequence comes again": (
+        [batch(0, 7, sequence=1), batch(1, 7, sequence=2), batch(2, 7, sequence=1)], "producer-sequence-gap", 2,
+    ),
+    "an epoch does not begin at 0": (
+        [batch(0, 7, 0, 5), batch(1, 7, 1, 0), batch(2, 7, 2, 3)], "producer-sequence-gap", 2,
+    ),
+    "a marker of an older coordinator": (
+        [marker(0, COMMIT, 7, 0, 5), marker(1, COMMIT, 7, 0, 4)], "coordinator-epoch-falls", 1,
+    ),
+    "a batch outside the open transaction": (
+        opened(batch(1, 7, sequence=1), marker(2, COMMIT, 7)), "batch-outside-transaction", 1,
+    ),
+    "an epoch falls": ([batch(0, 7, 3), batch(1, 7, 2)], "producer-epoch-falls", 1),
+    "the epoch of a marker falls": ([marker(0, ABORT, 8, 4), marker(1, ABORT, 8, 3)], "producer-epoch-falls", 1),
+    "a later epoch in an open transaction": (
+        opened(batch(1, 7, 1, transactional=True), marker(2, COMMIT, 7, 1)), "hanging-transaction", 1,
+    ),
+    "open": (opened(), "open-transaction", 0),
+    "open for long by producers": (opened(batch(1, timestamp=START_MS + HOUR_MS)), "hanging-transaction", 0),
+    "open for long by brokers": (
+        opened(marker(1, COMMIT, 8), marker(2, COMMIT, 8, timestamp=START_MS + HOUR_MS)), "hanging-transaction", 0,
+    ),
+    "the clock of brokers is the better one": (
+        opened(marker(1, COMMIT, 8), batch(2, timestamp=START_MS + HOUR_MS), marker(3, COMMIT, 8)),
+        "open-transaction", 0,
+    ),
+    "timestamps that are no clock": (
+        [
+            marker(0, COMMIT, 8, timestamp=START_MS + 9 * HOUR_MS), batch(1, 7, transactional=True),
+            batch(2, timestamp=START_MS + HOUR_MS),
+        ],
+        "open-transaction", 1,
+    ),
+    "a timestamp in the future": (opened(batch(1, timestamp=NOW_MS + 1)), "open-transaction", 0),
+}  # fmt: skip
+"""Batches; the code of the only finding, "" for none, and its offset."""
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_sequences_epochs_and_transactions(tmp_path: Path, name: str) -> None:
+    batches, code, offset = LOGS[name]
+    found = findings(log_of(tmp_path, batches))
+    expected = [(code, KINDS[code].severity, offset)] if code else []
+    assert [(finding.code, finding.severity, finding.offset) for finding in found] == expected
 
 
 @pytest.mark.parametrize(("offset", "told"), [(5, []), (1, ["producer-sequence-gap"])])
@@ -425,40 +447,6 @@ def test_sequences_have_gaps_where_offsets_have_and_if_compacted(offset: int, to
     log = log_of(tmp_path, [batch(0, 7, sequence=0), batch(offset, 7, sequence=5)])
     assert codes(findings(log)) == told
     assert findings(log, broker=BrokerState(is_compacted=True)) == []
-
-
-@pytest.mark.parametrize(
-    ("batches", "code", "offset"),
-    [
-        pytest.param(
-            [batch(0, 7, sequence=1), batch(1, 7, sequence=2), batch(2, 7, sequence=1)],
-            "producer-sequence-gap", 2, id="a sequence comes again",
-        ),
-        pytest.param(
-            [batch(0, 7, 0, 5), batch(1, 7, 1, 0), batch(2, 7, 2, 3)],
-            "producer-sequence-gap", 2, id="an epoch does not begin at 0",
-        ),
-        pytest.param(
-            [marker(0, COMMIT, 7, 0, 5), marker(1, COMMIT, 7, 0, 4)],
-            "coordinator-epoch-falls", 1, id="a marker of an older coordinator",
-        ),
-        pytest.param(
-            [batch(0, 7, transactional=True), batch(1, 7, sequence=1), marker(2, COMMIT, 7)],
-            "batch-outside-transaction", 1, id="a batch outside the open transaction",
-        ),
-        pytest.param([batch(0, 7, 3), batch(1, 7, 2)], "producer-epoch-falls", 1, id="an epoch falls"),
-        pytest.param(
-            [marker(0, ABORT, 8, 4), marker(1, ABORT, 8, 3)], "producer-epoch-falls", 1, id="of a marker too",
-        ),
-        pytest.param(
-            [batch(0, 7, transactional=True), batch(1, 7, 1, transactional=True), marker(2, COMMIT, 7, 1)],
-            "hanging-transaction", 1, id="a later epoch in an open transaction",
-        ),
-    ],
-)  # fmt: skip
-def test_a_break_is_found_where_it_is(tmp_path: Path, batches: list[bytes], code: str, offset: int) -> None:
-    (found,) = findings(log_of(tmp_path, batches))
-    assert (found.code, found.severity, found.offset) == (code, KINDS[code].severity, offset)
 
 
 @pytest.mark.parametrize(
@@ -473,43 +461,6 @@ def test_a_control_record_that_is_no_marker_is_found(tmp_path: Path, kind: int |
     found = findings(log_of(tmp_path, [good, bad]))
     assert [(finding.code, finding.severity, finding.offset) for finding in found] == [("bad-control-record", ERROR, 1)]
     assert told in found[0].message
-
-
-def opened(*later: bytes) -> list[bytes]:
-    return [batch(0, 7, transactional=True), *later]
-
-
-@pytest.mark.parametrize(
-    ("batches", "code"),
-    [
-        pytest.param(opened(), "open-transaction", id="alone"),
-        pytest.param(opened(batch(1, timestamp=START_MS + HOUR_MS)), "hanging-transaction", id="by producers"),
-        pytest.param(
-            opened(marker(1, COMMIT, 8), marker(2, COMMIT, 8, timestamp=START_MS + HOUR_MS)),
-            "hanging-transaction",
-            id="by brokers",
-        ),
-        pytest.param(
-            opened(marker(1, COMMIT, 8), batch(2, timestamp=START_MS + HOUR_MS), marker(3, COMMIT, 8)),
-            "open-transaction",
-            id="the clock of brokers is the better one",
-        ),
-        pytest.param(
-            [
-                marker(0, COMMIT, 8, timestamp=START_MS + 9 * HOUR_MS),
-                batch(1, 7, transactional=True),
-                batch(2, timestamp=START_MS + HOUR_MS),
-            ],
-            "open-transaction",
-            id="timestamps that are no clock",
-        ),
-        pytest.param(opened(batch(1, timestamp=NOW_MS + 1)), "open-transaction", id="a timestamp in the future"),
-    ],
-)
-def test_a_transaction_that_is_open_for_long_is_hanging(tmp_path: Path, batches: list[bytes], code: str) -> None:
-    (found,) = findings(log_of(tmp_path, batches))
-    assert found.code == code
-    assert found.severity == KINDS[code].severity
 
 
 def test_an_open_transaction_is_told_where_it_begins(tmp_path: Path) -> None:

@@ -64,31 +64,6 @@ class TransactionState(NamedTuple):
     update_ms: int | None = None
 
 
-def transaction_states(log_directories: Iterable[str]) -> dict[int, TransactionState]:
-    """Returns the state in the last record of each producer id, by the log directories of a node, or of the nodes of a
-    cluster; ids that are not UTF-8 are decoded like file names.
-
-    The id of an expired producer is known until the log cleaner removes its record.
-    """
-    try:
-        logs = [list_segments(path) for path in _longest_copies(log_directories, TOPIC)]
-    except (KsegError, OSError):
-        return {}
-    found: dict[int, tuple[str, bytes]] = {}
-    scratch, left = Scratch(), MAX_STATE_BYTES
-    ranked = zip_longest(*(reversed([file for file in files if file.kind == LOG]) for files in logs))
-    for file in filter(None, chain.from_iterable(ranked)):  # the last segment of each partition first
-        try:
-            with open_segment(file.path, scratch) as reader:
-                left -= reader.source.size
-                if left < 0:
-                    break
-                found = dict(_records_in(reader)) | found
-        except (KsegError, OSError):
-            continue  # verification of that partition itself reports the error
-    return {producer_id: _state(*record) for producer_id, record in found.items()}
-
-
 def partitions_in(log_directory: str, topic: str | None = None) -> Iterator[tuple[Partition, str]]:
     """Yields the partitions, of one topic if it is given, with their paths; no renamed ones. Raises PathError."""
     for path in list_partitions(log_directory):
@@ -96,23 +71,6 @@ def partitions_in(log_directory: str, topic: str | None = None) -> Iterator[tupl
         place = parse_partition_name(name)
         if place is not None and name == f"{place[0]}-{place[1]}" and topic in (None, place[0]):
             yield place, path
-
-
-def _longest_copies(log_directories: Iterable[str], topic: str) -> list[str]:
-    """Returns the paths of the partitions of a topic; of several copies that of the one that ends last, which the
-    others fetch. Raises KsegError."""
-    found: dict[Partition, list[str]] = defaultdict(list)
-    for one in log_directories:
-        for place, path in partitions_in(one, topic):
-            found[place].append(path)
-    scratch = Scratch()
-
-    def end(path: str) -> int:
-        with suppress(KsegError, OSError):  # reported by the check of the partition
-            return (log_extent(path, scratch) or (0, 0))[1]
-        return -1
-
-    return [paths[0] if len(paths) == 1 else max(paths, key=end) for paths in found.values()]
 
 
 def _records_in(reader: SegmentReader) -> Iterator[tuple[int, tuple[str, bytes]]]:
@@ -198,43 +156,33 @@ def judge(
     """Judges one open transaction of a partition, given by topic and number. ``now_ms``: a time at which the
     coordinator was running, in ms since the epoch; None if unknown; ``knows_all``: see `Coordinators`."""
     state, age_ms = states.get(transaction.producer_id), transaction.age_ms(now_ms)
-    verdict = verdict_of(transaction.producer_epoch, state, partition, age_ms, knows_all)
-    why = why_hanging(state, age_ms, knows_all) if verdict == HANGING else ""
-    return Judged(transaction, state, age_ms, verdict, why)
+    return Judged(
+        transaction, state, age_ms, *verdict_of(transaction.producer_epoch, state, partition, age_ms, knows_all)
+    )
 
 
 def verdict_of(
     producer_epoch: int, state: TransactionState | None, partition: tuple[str | None, int | None], age_ms: int | None,
     knows_all: bool = False,
-) -> str:  # fmt: skip
-    """Returns OPEN, HANGING or ENDING; ``state``: the coordinator's record of the producer."""
+) -> tuple[str, str]:  # fmt: skip
+    """Returns OPEN, HANGING or ENDING, and the reason for HANGING; ``state``: the coordinator's record of the
+    producer."""
     if state is None and knows_all:
-        return HANGING
+        return HANGING, f"hanging: no copy of {TOPIC} in the cluster has its producer, so nothing ends it"
     if state is None or state.state is None:
         # The record may be on another broker. Then only the age counts: brokers allow no longer timeout by default.
-        return HANGING if age_ms is not None and age_ms > TRANSACTION_LIMIT_MS else OPEN
+        if age_ms is None or age_ms <= TRANSACTION_LIMIT_MS:
+            return OPEN, ""
+        return HANGING, f"hanging by its age, unless a {TOPIC} that is not here has its producer"
     if state.state in ENDING_STATES:
-        return ENDING
-    is_ongoing = (state.state, state.producer_epoch) == (_ONGOING, producer_epoch)
-    will_end = is_ongoing and partition in (state.partitions or ()) and not _is_overdue(state, age_ms)
-    return OPEN if will_end else HANGING
-
-
-def _is_overdue(state: TransactionState | None, age_ms: int | None) -> bool:
-    """Whether the coordinator should have aborted a transaction: it is older than its timeout."""
-    timeout_ms = state.timeout_ms if state is not None and state.state == _ONGOING else None
-    return timeout_ms is not None and age_ms is not None and age_ms > timeout_ms + _ABORT_DELAY_MS
-
-
-def why_hanging(state: TransactionState | None, age_ms: int | None = None, knows_all: bool = False) -> str:
-    """Returns the reason for the verdict HANGING."""
-    if state is None and knows_all:
-        return f"hanging: no copy of {TOPIC} in the cluster has its producer, so nothing ends it"
-    if state is None or state.state is None:
-        return "hanging by its age, unless a __transaction_state that is not here has its producer"
-    if _is_overdue(state, age_ms):
-        return "hanging: it is older than its timeout, and the coordinator has not aborted it"
-    return "hanging: the coordinator does not know this transaction, so nothing ends it"
+        return ENDING, ""
+    is_ongoing = state.state == _ONGOING
+    latest_ms = None if state.timeout_ms is None else state.timeout_ms + _ABORT_DELAY_MS
+    if is_ongoing and latest_ms is not None and age_ms is not None and age_ms > latest_ms:
+        return HANGING, "hanging: it is older than its timeout, and the coordinator has not aborted it"
+    if is_ongoing and state.producer_epoch == producer_epoch and partition in (state.partitions or ()):
+        return OPEN, ""
+    return HANGING, "hanging: the coordinator does not know this transaction, so nothing ends it"
 
 
 def prepared(
@@ -441,37 +389,7 @@ class GroupOffset(NamedTuple):
         return {"group": name_value(self.group), "offset": self.offset}
 
 
-GroupOffsets = dict[tuple[str, int], list[GroupOffset]]
-
-
-def group_offsets(log_directories: Iterable[str]) -> GroupOffsets | None:
-    """Returns the committed offsets in the log directories of a node, or of the nodes of a cluster, by topic and
-    partition; None if there is no readable __consumer_offsets, or more than MAX_BYTES."""
-    try:
-        partitions = [list_segments(path) for path in _longest_copies(log_directories, OFFSETS_TOPIC)]
-    except (KsegError, OSError):
-        return None
-    found: defaultdict[tuple[str, int], list[GroupOffset]] = defaultdict(list)
-    scratch, left = Scratch(), MAX_BYTES
-    for files in partitions:
-        replay = CommittedOffsets()
-        for file in files:
-            if file.kind != LOG or file.leftover:
-                continue
-            try:
-                with open_segment(file.path, scratch) as reader:
-                    left -= reader.source.size
-                    if left < 0:
-                        return None
-                    for batch in reader.intact():
-                        replay.add(batch)
-            except (KsegError, OSError):
-                continue  # verification of that partition itself reports the error
-        for each in replay.found():
-            if each["offset"] is not None:
-                group = GroupOffset(each["group"], each["offset"], each["topicId"])
-                found[each["topic"], each["partition"]].append(group)
-    return dict(found) if partitions else None
+GroupOffsets = dict[Partition, list[GroupOffset]]
 
 
 def waiting_groups(
@@ -506,23 +424,79 @@ class Coordinators:
 
     @cached_property
     def transaction_states(self) -> Mapping[int, TransactionState]:
-        """The last state of each producer id."""
-        return transaction_states(self._log_directories)
+        """The state in the last record of each producer id; ids that are not UTF-8 are decoded like file names.
+
+        The id of an expired producer is known until the log cleaner removes its record.
+        """
+        found: dict[int, tuple[str, bytes]] = {}
+        scratch, left = Scratch(), MAX_STATE_BYTES
+        ranked = zip_longest(
+            *(reversed([file for file in files if file.kind == LOG]) for files in self._logs(TOPIC) or ())
+        )
+        for file in filter(None, chain.from_iterable(ranked)):  # the last segment of each partition first
+            try:
+                with open_segment(file.path, scratch) as reader:
+                    left -= reader.source.size
+                    if left < 0:
+                        break
+                    found = dict(_records_in(reader)) | found
+            except (KsegError, OSError):
+                continue  # verification of that partition itself reports the error
+        return {producer_id: _state(*record) for producer_id, record in found.items()}
 
     @cached_property
     def group_offsets(self) -> GroupOffsets | None:
-        """The committed offsets; None if there is no readable __consumer_offsets."""
-        return group_offsets(self._log_directories)
+        """The committed offsets by topic and partition; None if there is no readable __consumer_offsets, or more than
+        MAX_BYTES."""
+        found: defaultdict[Partition, list[GroupOffset]] = defaultdict(list)
+        partitions, scratch, left = self._logs(OFFSETS_TOPIC) or (), Scratch(), MAX_BYTES
+        for files in partitions:
+            replay = CommittedOffsets()
+            for file in files:
+                if file.kind != LOG or file.leftover:
+                    continue
+                try:
+                    with open_segment(file.path, scratch) as reader:
+                        left -= reader.source.size
+                        if left < 0:
+                            return None
+                        for batch in reader.intact():
+                            replay.add(batch)
+                except (KsegError, OSError):
+                    continue  # verification of that partition itself reports the error
+            for each in replay.found():
+                if each["offset"] is not None:
+                    group = GroupOffset(each["group"], each["offset"], each["topicId"])
+                    found[each["topic"], each["partition"]].append(group)
+        return dict(found) if partitions else None
 
     @cached_property
     def knows_all(self) -> bool:
         """Whether a producer that ``transaction_states`` lacks is one that no coordinator knows."""
-        count = self._state_partitions()
-        with suppress(KsegError, OSError):
-            logs = [list_segments(path) for path in _longest_copies(self._log_directories, TOPIC)]
-            sizes = [Place(file.path).size() for files in logs for file in files if file.kind == LOG]
-            return len(logs) == count and sum(sizes) <= MAX_STATE_BYTES
+        logs, count = self._logs(TOPIC), self._state_partitions()
+        with suppress(OSError):
+            if logs is not None and len(logs) == count:
+                files = (file for some in logs for file in some if file.kind == LOG)
+                return sum(Place(file.path).size() for file in files) <= MAX_STATE_BYTES
         return False
+
+    def _logs(self, topic: str) -> list[list[SegmentFile]] | None:
+        """Returns the segments of each partition of a topic; of several copies those of the one that ends last, which
+        the others fetch. None if they cannot be listed."""
+        paths: dict[Partition, list[str]] = defaultdict(list)
+        scratch = Scratch()
+
+        def end(path: str) -> int:
+            with suppress(KsegError, OSError):  # reported by the check of the partition
+                return (log_extent(path, scratch) or (0, 0))[1]
+            return -1
+
+        with suppress(KsegError, OSError):
+            for one in self._log_directories:
+                for place, path in partitions_in(one, topic):
+                    paths[place].append(path)
+            return [list_segments(some[0] if len(some) == 1 else max(some, key=end)) for some in paths.values()]
+        return None
 
 
 # Lists the committed offsets of consumer groups, each with the lag of its group.

@@ -261,10 +261,8 @@ class Converter:
         is_bare = header.is_control or header.record_count == 0
         if magic < MAGIC_V2:
             if not is_bare:
-                append_time = header.max_timestamp if header.is_log_append_time else None
                 self._check(batch)
-                fields = BatchFields(self._target(header.codec, magic), append_time=append_time if magic else None)
-                yield from self._group(magic, fields, self._counted(batch.rows()))
+                yield from self._group(magic, self._fields_of(batch, magic), self._counted(batch.rows()))
             return
         if is_bare or header.delete_horizon_ms is not None or self._request.batch_bytes is None:
             yield from self.flush()
@@ -278,12 +276,16 @@ class Converter:
                 yield partial(recompressed, batch.data, header, target, self._request.max_batch_bytes), 4 * batch.size
             return
         self._check(batch)
-        yield from self._group(magic, self._fields_of(header, magic), self._counted(batch.rows()))
+        yield from self._group(magic, self._fields_of(batch, magic), self._counted(batch.rows()))
 
-    def _fields_of(self, header: RecordBatchHeader, magic: int) -> BatchFields:
+    def _fields_of(self, batch: Message | RecordBatch, magic: int) -> BatchFields:
+        """Returns the header fields of a batch that the new format has."""
+        header, target = batch.header, self._target(batch.header.codec, magic)
+        append_time = batch.max_timestamp if header.is_log_append_time and magic else None
+        if magic < MAGIC_V2 or not isinstance(header, RecordBatchHeader):
+            return BatchFields(target, append_time=append_time)
         return BatchFields(
-            self._target(header.codec, magic), header.base_offset, header.last_offset,
-            header.max_timestamp if header.is_log_append_time else None, header.is_transactional,
+            target, header.base_offset, header.last_offset, append_time, header.is_transactional,
             header.partition_leader_epoch, header.producer_id, header.producer_epoch, header.base_sequence,
         )  # fmt: skip
 
@@ -298,9 +300,7 @@ class Converter:
             yield from self.flush()
             yield partial(bytes, batch.data), batch.size
             return
-        append_time = batch.header.timestamp if batch.header.is_log_append_time and magic else None
-        fields = BatchFields(self._target(codec, magic), append_time=append_time)
-        yield from self._group(magic, fields, self._counted(batch.rows()), not codec)
+        yield from self._group(magic, self._fields_of(batch, magic), self._counted(batch.rows()), not codec)
 
     # Batches of which only some records are wanted
 
@@ -318,15 +318,10 @@ class Converter:
         self._count_losses(batch)
         if isinstance(batch, RecordBatch):
             _check_codec(batch.header)
-            fields = self._fields_of(batch.header, magic)
-            last = min(batch.header.last_offset, wanted.last_offset)
-            if magic == MAGIC_V2:
-                fields = replace(fields, base_offset=base, last_offset=last, sequence=fields.sequence_at(base))
-            else:
-                fields = BatchFields(fields.target, append_time=fields.append_time if magic else None)
-        else:
-            append_time = batch.header.timestamp if batch.header.is_log_append_time and magic else None
-            fields = BatchFields(self._target(batch.header.codec, magic), append_time=append_time)
+        fields = self._fields_of(batch, magic)
+        if fields.last_offset is not None:
+            last = min(fields.last_offset, wanted.last_offset)
+            fields = replace(fields, base_offset=base, last_offset=last, sequence=fields.sequence_at(base))
         return base, self._group(magic, fields, self._counted(chain([first], kept)))
 
     # 0.7

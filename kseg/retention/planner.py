@@ -237,7 +237,9 @@ def limits_of(partition: Partition, options: RetainOptions) -> Limits:
     else:
         is_asked = options.retention_ms is not None or options.retention_bytes is not None
         refusal = _undecided(partition) if not decides and is_asked and not options.explains else ""
-    return Limits(*found, deletes and decides, UNKNOWN if policy.text is None else policy.text, sources, refusal)
+    return Limits(
+        found[0], found[1], deletes and decides, UNKNOWN if policy.text is None else policy.text, sources, refusal
+    )
 
 
 def _of_tiered(partition: Partition) -> str:

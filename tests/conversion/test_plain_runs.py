@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conversion.conversions import TESTDATA, convert, files, records_of
+from conversion.conversions import TESTDATA, a_log, convert, files, records_of
 from kseg.conversion.options import LossError
 from kseg.conversion.partition import _Conversion
 from kseg.errors import DamageError, UnsupportedError
@@ -92,9 +92,7 @@ def outcome(source: Path, folder: Path, asked: dict[str, Any]) -> Any:
 
 
 def both(tmp_path: Path, data: bytes, asked: dict[str, Any], name: str) -> Any:
-    source = tmp_path / f"source-{name}" / "t-0"
-    source.mkdir(parents=True)
-    (source / f"{0:020d}.log").write_bytes(data)
+    source = a_log(tmp_path / f"source-{name}" / "t-0", data)
     many = outcome(source, tmp_path / f"many-{name}" / "t-0", asked)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_Conversion, "_take_plain", lambda _self, _reader, _run, first: first)

@@ -19,7 +19,7 @@ from kseg.node.coordinators import log_extent, topic_id_at
 from kseg.node.metadata_image import PartitionImage
 from kseg.node.node import Node, by_cluster, newest_metadata
 from kseg.releases.metadata import ELR_VERSION
-from kseg.segment.files import LAST_OFFSET, SegmentFile, list_segments
+from kseg.segment.files import LAST_OFFSET, SegmentFile, between, list_segments
 from kseg.segment.items import RecordBatch
 from kseg.segment.reader import open_segment
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, EpochEntry, read_leader_epochs
@@ -274,7 +274,7 @@ def count_records(path: str, first: int, last: int) -> int | None:
     be read."""
     count = 0
     try:
-        if len(_segments(path, first, last)) > _MAX_COUNTED_SEGMENTS:
+        if len(_logs(path, first, last)) > _MAX_COUNTED_SEGMENTS:
             return None
         for batch in batches_between(path, first, last):
             if batch.is_control:
@@ -288,15 +288,13 @@ def count_records(path: str, first: int, last: int) -> int | None:
     return count
 
 
-def _segments(path: str, first: int, last: int) -> list[SegmentFile]:
-    logs = [file for file in list_segments(path) if file.kind == LOG and not file.leftover]
-    ends = [*((file.base_offset or 0) for file in logs[1:]), LAST_OFFSET]
-    return [file for file, end in zip(logs, ends, strict=True) if (file.base_offset or 0) <= last and end > first]
+def _logs(path: str, first: int, last: int) -> list[SegmentFile]:
+    return between([file for file in list_segments(path) if file.kind == LOG and not file.leftover], first, last)
 
 
 def batches_between(path: str, first: int, last: int) -> Iterator[RecordBatch]:
     """Yields the intact batches that have offsets of a range. Raises KsegError."""
-    for file in _segments(path, first, last):
+    for file in _logs(path, first, last):
         with open_segment(file) as reader:
             for item in reader:
                 if isinstance(item, RecordBatch) and item.is_valid and item.base_offset <= last:

@@ -328,13 +328,17 @@ def _first_readable(
 
 def _transaction_markers(files: list[SegmentFile]) -> list[tuple[int, int]]:
     """Returns the offsets and types of all markers of transactions."""
-    found = []
+    return sorted((offset, value[1]) for offset, value in _values_in(files, _MARKERS))
+
+
+def _values_in(files: list[SegmentFile], kinds: Kinds) -> Iterator[tuple[int, bytes]]:
+    """Yields offset and value of the records of these types in the .log files that can be read."""
     for _, batch in _batches_of_log(files):
         if batch is not None and not batch.is_control:
             with suppress(UndecodableError):
-                values = record_values(batch)
-                found += [(offset, value[1]) for offset, value in values if value and _is_of(value, _MARKERS)]
-    return sorted(found)
+                for offset, value in record_values(batch):
+                    if value is not None and _is_of(value, kinds):
+                        yield offset, value
 
 
 def _logs(files: list[SegmentFile], start: int = -1) -> list[SegmentFile]:
@@ -510,17 +514,14 @@ def unclean_elections(metadata: TopicSettings, partition: tuple[str, int]) -> li
     """Returns the leader epochs of a partition for which a leader was elected that may have lacked what was committed,
     as far as the log reaches back. ``partition``: topic id and number."""
     found, elections = list[int](), 0
-    for _, batch in _batches_of_log(metadata.files):
-        if batch is None or batch.is_control:
-            continue
-        with suppress(UndecodableError, MessageError):
-            for _, value in record_values(batch):
-                fields = read_framed(value, CLUSTER_METADATA).fields if _is_of(value, _CHANGES) else {}
-                is_own = (fields.get("topicId"), fields.get("partitionId")) == partition
-                if is_own and fields.get("leader", NO_LEADER_CHANGE) != NO_LEADER_CHANGE:
-                    elections += 1
-                    if fields.get("leaderRecoveryState") == RECOVERING:
-                        found.append(elections)
+    for _, value in _values_in(metadata.files, _CHANGES):
+        with suppress(MessageError):
+            fields = read_framed(value, CLUSTER_METADATA).fields
+            is_own = (fields.get("topicId"), fields.get("partitionId")) == partition
+            if is_own and fields.get("leader", NO_LEADER_CHANGE) != NO_LEADER_CHANGE:
+                elections += 1
+                if fields.get("leaderRecoveryState") == RECOVERING:
+                    found.append(elections)
     last = metadata.partitions[partition].leader_epoch
     return [last - elections + number for number in found]
 

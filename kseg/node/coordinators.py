@@ -516,7 +516,8 @@ class CommitTable:
     def __init__(self, scratch: Scratch, warn: Callable[[str], None]) -> None:
         self._scratch, self._warn = scratch, warn
         self._directories: set[str] = set()
-        self._paths: dict[Partition, str] = {}
+        self.paths: dict[Partition, str] = {}
+        """The paths of all partitions in the log directories."""
         self._extents: dict[Partition, tuple[int, int] | None] = {}
         self._log_starts, self._topic_id_at = cache(checkpoint_offsets), cache(topic_id_at)
         self._replay = CommittedOffsets()
@@ -536,7 +537,7 @@ class CommitTable:
         self._directories.add(directory)
         try:
             for place, path in partitions_in(directory):
-                self._paths.setdefault(place, path)
+                self.paths.setdefault(place, path)
         except KsegError as error:
             self._warn(f"{error}; its log ends are not known")
 
@@ -575,7 +576,7 @@ class CommitTable:
                 "logStartOffset": start, "logEndOffset": end, "lag": lag, "outside": outside,
                 "coordinatorPartition": wanted,
             })  # fmt: skip
-        records_in_lags(rows, self._paths, self._scratch)
+        records_in_lags(rows, self.paths, self._scratch)
         self._found.clear()
         return rows
 
@@ -585,14 +586,9 @@ class CommitTable:
 
         return offsets_partition_count(sorted(self._directories))
 
-    @property
-    def partitions(self) -> Mapping[Partition, str]:
-        """The paths of all partitions in the log directories."""
-        return self._paths
-
     def topic_names(self) -> dict[str, str]:
         """Returns the names of topics by their ids, as partition.metadata has them."""
-        found = ((self._topic_id_at(path), topic) for (topic, _), path in self._paths.items())
+        found = ((self._topic_id_at(path), topic) for (topic, _), path in self.paths.items())
         return {topic_id: topic for topic_id, topic in found if topic_id is not None}
 
     def _end_partition(self) -> None:
@@ -616,7 +612,7 @@ class CommitTable:
         unknown. A topic recreated under the same name has another id and does not count.
         """
         place, topic_id = (found["topic"], found["partition"]), found["topicId"]
-        path = self._paths.get(place)
+        path = self.paths.get(place)
         if path and topic_id is not None and self._topic_id_at(path) not in (None, topic_id):
             return None
         if place not in self._extents:

@@ -19,7 +19,7 @@ from kseg.stores.place import Place
 COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 """Topics that brokers create with cleanup.policy=compact; __share_group_state and __remote_log_metadata have delete."""
 
-_LIVE_BY_COMPACTION = {
+LIVE_BY_COMPACTION = {
     "__consumer_offsets": "groups' committed offsets",
     "__transaction_state": "the states of transactional ids",
     "_schemas": "schemas",
@@ -28,12 +28,6 @@ _LIVE_BY_COMPACTION = {
     "connect-status": "the states of connectors",
 }
 """Topics of Kafka, Schema Registry and Connect by their default names, and what is lost without compaction."""
-
-
-def purpose_of_compaction(topic: str) -> str | None:
-    """Returns what a topic that needs cleanup.policy=compact holds; None for any other topic."""
-    return _LIVE_BY_COMPACTION.get(topic)
-
 
 CLEANER_SETTINGS = ("min.compaction.lag.ms", "max.compaction.lag.ms", "min.cleanable.dirty.ratio")
 """The topic settings that decide whether the log cleaner cleans a compacted partition."""

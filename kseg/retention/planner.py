@@ -16,7 +16,7 @@ from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import CHECKPOINT as SNAPSHOT_OF_METADATA
 from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
-from kseg.node.log_directory import METADATA_PARTITION, BrokerState, purpose_of_compaction
+from kseg.node.log_directory import LIVE_BY_COMPACTION, METADATA_PARTITION, BrokerState
 from kseg.node.node import CHECKPOINT, DEFAULT, POLICY, SERVER, TOPIC, UNKNOWN, Partition, Policy
 from kseg.node.server_properties import DEFAULTS, ServerProperties
 from kseg.node.topics import NO_SEGMENT, Topics, warn_left_alone
@@ -729,7 +729,7 @@ class RetentionPlanner(Planner):
             self._changed.append((found, counts))
             self._report_segments(found, counts)
             topic = None if place is None else place[0]
-            if topic is not None and (purpose := purpose_of_compaction(topic)) is not None:
+            if topic is not None and (purpose := LIVE_BY_COMPACTION.get(topic)) is not None:
                 self._warn(f"{topic} lives by compaction: with its old records {purpose} are lost", directory)
         if place is not None:
             self._starts[place] = found.log_start_offset, found.left[0].base_offset

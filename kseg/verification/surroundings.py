@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
 
-from kseg.node.log_directory import LogDirectory, is_moved, purpose_of_compaction
+from kseg.node.log_directory import LIVE_BY_COMPACTION, LogDirectory, is_moved
 from kseg.node.node import Node
 from kseg.quantities import plural
 from kseg.segment.files import METADATA_TOPIC, OWN_PREFIX, own_name, parse_partition_name
@@ -124,7 +124,7 @@ def _policies(directory: LogDirectory, node: Node, report: Report) -> None:
     seen = set[str]()
     for name in directory.directories:
         topic, _ = parse_partition_name(name) or (None, None)
-        if topic is None or topic in seen or is_moved(name) or (purpose := purpose_of_compaction(topic)) is None:
+        if topic is None or topic in seen or is_moved(name) or (purpose := LIVE_BY_COMPACTION.get(topic)) is None:
             continue
         seen.add(topic)
         partition = node.partition(Place(directory.path) / name)

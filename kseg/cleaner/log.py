@@ -6,11 +6,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from kseg.cleaner.settings import FOREVER_MS, CleanerSettings, settings_for
-from kseg.errors import KsegError, PathError, UnsupportedError, errors_at, is_system_error, text_of
+from kseg.errors import KsegError, PathError, UnsupportedError, errors_at, text_of
 from kseg.formats import message_set, record_batch
 from kseg.formats.compression import expansion_buffer
 from kseg.formats.record_batch import ABORT, COMMIT
@@ -31,6 +32,7 @@ from kseg.kernel.scan import headers
 from kseg.kernel.scan.frames import SKIP_CHECKSUMS
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES, ROWS_PER_CALL
 from kseg.node.log_directory import BrokerState
+from kseg.node.node import TOPIC
 from kseg.node.topics import topic_of_place
 from kseg.quantities import show_span
 from kseg.releases.release import HIGH_WATERMARK, RANGE_END
@@ -217,7 +219,7 @@ def windows(path: str, buffers: Buffers, skips_checksums: bool = False) -> Itera
     Raises DamagedError if a batch is not intact, and PathError if the file cannot be read.
     """
     try:
-        with open_source(path) as source:
+        with errors_at(path), open_source(path) as source:
             position, last_offset = 0, -1
             while position < source.size:
                 scan_options = SKIP_CHECKSUMS if skips_checksums else 0
@@ -234,14 +236,9 @@ def windows(path: str, buffers: Buffers, skips_checksums: bool = False) -> Itera
                     last_offset = _last_offset(window, last_offset)
                     yield window
                     position += len(window.data)
-    except DamagedError:
+    except (DamagedError, PathError):
         check_readable(path)
         raise
-    except OSError as error:
-        if not is_system_error(error):
-            raise
-        check_readable(path)
-        raise PathError(f"{path}: {error.strerror or error}") from error
 
 
 def _last_offset(window: Window, before: int) -> int:
@@ -355,15 +352,13 @@ class CleaningThreads:
                 yield self._done(window, work)
             else:
                 task = partial(self._done, window.copy(), work)
-                for results in self._pipeline.submit(task, TASK_BYTES):
-                    yield from results
+                yield from chain.from_iterable(self._pipeline.submit(task, TASK_BYTES))
             advance(window.size)
         yield from self.drain()
 
     def drain(self) -> Iterator[T]:
         """Yields all remaining results."""
-        for results in self._pipeline.drain():
-            yield from results
+        yield from chain.from_iterable(self._pipeline.drain())
 
     def _done(self, window: Window, work: Callable[[RecordBuffers, Window], T]) -> T:
         buffers = self._idle.get()
@@ -557,11 +552,9 @@ def producers_of(states: ProducerStates, end: int, now_ms: int, expiration_ms: i
 
 def _newest_snapshot(directory: str) -> tuple[list[ProducerStateEntry], int]:
     """Returns the entries and offset of the newest readable snapshot; no entries and 0 if there is none."""
-    found = []
-    for name in file_names(directory):
-        file = segment_file(Place(directory) / name)
-        if file.kind == SNAPSHOT and not file.leftover and file.base_offset is not None:
-            found.append((file.base_offset, file.path))
+    files = (segment_file(Place(directory) / name) for name in file_names(directory))
+    snapshots = [file for file in files if file.kind == SNAPSHOT and not file.leftover]
+    found = [(file.base_offset, file.path) for file in snapshots if file.base_offset is not None]
     for offset, path in sorted(found, reverse=True):
         with errors_at(path):
             if Place(path).size() > MAX_ROOT_FILE_BYTES:
@@ -810,7 +803,8 @@ def backlog_of(
         segments = read_segments(directory)
         if not segments:
             return Backlog(0, 0, 0.0, False)
-        settings, _ = settings_for(CleanerSettings(now_ms), {}, (broker.cleaner_settings or {}).get)
+        own = broker.cleaner_settings or {}
+        settings, _ = settings_for(CleanerSettings(now_ms), {}, lambda name: (own.get(name), TOPIC))
         expiration_ms = settings.producer_expiration_ms
         producers = producers or read_producers(directory, segments, now_ms, expiration_ms, Buffers())
         found = cleanable_range(segments, broker, producers, settings)

@@ -581,10 +581,8 @@ class CompactionPlanner(Planner):
             **{name: getattr(self._options, name) for name in TOPIC_NAMES},
             "interval_bytes": self._intervals.of(directory),
         }
-        partition_known = self.nodes.partition(directory)
-        settings, shown = settings_for(
-            self._base, asked, partition_known.own_setting, partition_known.node.server, self._limits_records
-        )
+        sourced = self.nodes.partition(directory).sourced
+        settings, shown = settings_for(self._base, asked, sourced, self._limits_records)
         self.reporter.detail(f"{directory}: {shown}")
         began, is_dry, partition = time.monotonic(), self._change.is_dry, topic_partition_of(directory)
         with ExitStack() as stack:

@@ -45,7 +45,7 @@ from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import READABLE_CODES, Batch, Damage, Message, Message07, Problem, RecordBatch, Survey
 from kseg.segment.reader import Run, SegmentReader, open_segment
-from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
+from kseg.segment.writer import LogWriter, WrittenSegment
 
 if TYPE_CHECKING:
     from kseg.export.pushdown import Bounds
@@ -685,7 +685,9 @@ class _Conversion:
                     return
             first, builds = found or (batch.first_offset(), None)
             base = base if first is None else first
-            self._follow_transaction(batch)
+            if isinstance(batch, RecordBatch) and batch.header.is_transactional:
+                change = self._open_producers.discard if batch.is_control else self._open_producers.add
+                change(batch.header.producer_id)
             if self._has_left_out and base > self.found.next_offset:
                 self.found.gaps.append((self.found.next_offset, base - 1))
             self._has_left_out = False
@@ -715,11 +717,6 @@ class _Conversion:
     def _has_begun(self) -> bool:
         """Whether a batch was kept."""
         return self._writer is not None or bool(self.found.segments)
-
-    def _follow_transaction(self, batch: Batch) -> None:
-        if isinstance(batch, RecordBatch) and batch.header.is_transactional:
-            change = self._open_producers.discard if batch.is_control else self._open_producers.add
-            change(batch.header.producer_id)
 
     def _impossible(self, batch: Batch) -> Problem | None:
         """Returns a problem of the header that no writer produces and no segment can contain, although the checksum is
@@ -788,13 +785,11 @@ class _Conversion:
         """Starts the first segment, or the segments for one old segment."""
         if self._writer is not None:
             return
-        request = self._request
-        limits = RollLimits(request.segment_bytes or LARGEST_SEGMENT_BYTES, interval_bytes=request.index_interval)
         if not self._is_07:
             self.found.next_offset = max(self.found.next_offset, base_offset)
         if self._is_07 and self.found.segments:
             base_offset = self.found.segments[-1].next_offset
-        self._writer = LogWriter(self._folder, base_offset, limits)
+        self._writer = LogWriter(self._folder, base_offset, self._request.roll_limits)
 
     @property
     def _is_07(self) -> bool:

@@ -23,7 +23,7 @@ from kseg.segment.files import LAST_OFFSET, SegmentFile, between, list_segments
 from kseg.segment.items import RecordBatch
 from kseg.segment.reader import open_segment
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, EpochEntry, read_leader_epochs
-from kseg.sidefiles.problems import SideFileProblem
+from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores.place import Place
 
 _MAX_EPOCH_BYTES = 1 << 22
@@ -254,9 +254,8 @@ def _epochs_at(path: str, end: int) -> tuple[EpochEntry, ...]:
     if there is none that can be read."""
     with suppress(OSError):
         items = list(read_leader_epochs((Place(path) / LEADER_EPOCHS).head(_MAX_EPOCH_BYTES)))
-        entries: list[EpochEntry] = [item for item in items if not isinstance(item, SideFileProblem)]
-        if entries and len(entries) == len(items):
-            return tuple(entry for entry in entries if entry.start_offset < end)
+        if items and not problems_of(items):
+            return tuple(entry for entry in entries_of(items) if entry.start_offset < end)
     found: list[EpochEntry] = []
     for batch in batches_between(path, 0, LAST_OFFSET):
         epoch = batch.header.partition_leader_epoch

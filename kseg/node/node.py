@@ -108,9 +108,17 @@ class Partition:
 
     def setting(self, name: str) -> str | None:
         """Returns a setting of the topic, the cluster, or the broker's file; None if none of them sets it."""
-        found = self.own_setting(name)
-        server = self.node.server
-        return server.setting(name) if found is None and server is not None else found
+        text, source = self.sourced(name)
+        return None if source == DEFAULT else text
+
+    def sourced(self, name: str) -> tuple[str | None, str]:
+        """Returns a setting and its source: TOPIC, SERVER, or DEFAULT; UNKNOWN if the broker's file is not known."""
+        if (text := self.own_setting(name)) is not None:
+            return text, TOPIC
+        if (server := self.node.server) is None:
+            return None, UNKNOWN
+        text = server.setting(name)
+        return (DEFAULTS.get(name), DEFAULT) if text is None else (text, SERVER)
 
     @property
     def policy(self) -> Policy:

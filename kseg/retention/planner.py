@@ -17,7 +17,7 @@ from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import CHECKPOINT as SNAPSHOT_OF_METADATA
 from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
 from kseg.node.log_directory import LIVE_BY_COMPACTION, METADATA_PARTITION, BrokerState
-from kseg.node.node import CHECKPOINT, DEFAULT, POLICY, SERVER, TOPIC, UNKNOWN, Partition, Policy
+from kseg.node.node import CHECKPOINT, DEFAULT, POLICY, UNKNOWN, Partition, Policy
 from kseg.node.server_properties import DEFAULTS, ServerProperties
 from kseg.node.topics import NO_SEGMENT, Topics, warn_left_alone
 from kseg.options import declaration
@@ -34,6 +34,7 @@ from kseg.sidefiles import checkpoints
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS
 from kseg.sidefiles.indexes import last_time_entry
 from kseg.sidefiles.problems import entries_of, problems_of
+from kseg.sidefiles.text_files import integer
 from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
 
@@ -161,7 +162,6 @@ def _deletable(
 RETENTION_MS, RETENTION_BYTES = "retention.ms", "retention.bytes"
 TIERED = "remote.storage.enable"
 OPTION = "option"
-_LARGEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,20 +223,22 @@ def limits_of(partition: Partition, options: RetainOptions) -> Limits:
     sources[POLICY] = policy.source
     found = []
     for name, given in ((RETENTION_MS, options.retention_ms), (RETENTION_BYTES, options.retention_bytes)):
-        limit, sources[name] = _limit(name, partition) if given is None else (str(given), OPTION)
-        limit = "-1" if limit is None else limit
-        digits = limit.strip().removeprefix("-")
-        if not (digits.isascii() and digits.isdigit()) or len(digits) > 19 or int(digits) > _LARGEST:
+        limit, sources[name] = partition.sourced(name) if given is None else (str(given), OPTION)
+        if (number := integer("-1" if limit is None else limit.strip(), 64)) is None:
             raise KsegError(f"{name} is {limit!r}, not a number")
-        found.append(int(limit))
+        found.append(number)
     deletes = policy.text is not None and "delete" in [word.strip() for word in policy.text.split(",")]
+    is_asked = options.retention_ms is not None or options.retention_bytes is not None
     if partition.topic == segment_files.METADATA_TOPIC:
         refusal = "the cluster metadata log is truncated by snapshots, not by retention"
     elif (partition.own_setting(TIERED) or "").lower() == "true":
         refusal = _of_tiered(partition)
+    elif decides or not is_asked or options.explains:
+        refusal = ""
+    elif partition.policy.source == CHECKPOINT:
+        refusal = f"its topic is compacted, as {CLEANER_OFFSETS} has it: age and size delete none of its records"
     else:
-        is_asked = options.retention_ms is not None or options.retention_bytes is not None
-        refusal = _undecided(partition) if not decides and is_asked and not options.explains else ""
+        refusal = f"{partition.why_unknown()}; --policy or --topic decides"
     return Limits(
         found[0], found[1], deletes and decides, UNKNOWN if policy.text is None else policy.text, sources, refusal
     )
@@ -254,25 +256,6 @@ def _of_tiered(partition: Partition) -> str:
         f"its topic is tiered: by __remote_log_metadata its segments are copied up to offset {last}; a broker deletes "
         f"these here by local.retention.ms and .bytes, and none from offset {last + 1} on"
     )
-
-
-def _undecided(partition: Partition) -> str:
-    """Returns why nothing is deleted by age or size from a partition whose policy is not known."""
-    if partition.policy.source == CHECKPOINT:
-        return f"its topic is compacted, as {CLEANER_OFFSETS} has it: age and size delete none of its records"
-    return f"{partition.why_unknown()}; --policy or --topic decides"
-
-
-def _limit(name: str, partition: Partition) -> tuple[str | None, str]:
-    """Returns a limit and its source."""
-    if (text := partition.own_setting(name)) is not None:
-        return text, TOPIC
-    server = partition.node.server
-    if server is None:
-        return None, UNKNOWN
-    if (text := server.setting(name)) is not None:
-        return text, SERVER
-    return DEFAULTS.get(name), DEFAULT
 
 
 # Builds the retention plan of a partition directory, with the result of UnifiedLog.deleteSegments.

@@ -6,7 +6,7 @@ import pytest
 
 from conversion.conversions import TESTDATA, a_log, batches_of, convert, files, records_of
 from kseg.conversion.partition import Refusal, recode
-from kseg.formats.compressing import NONE, parse_target
+from kseg.formats.compressing import parse_target
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.scan.checksums import crc32c
@@ -74,10 +74,6 @@ def test_batches_with_invalid_records_are_omitted_in_place(codec: str) -> None:
     for entry in entries(results[0] + results[2]):  # type: ignore[operator]
         assert RecordBatch(entry, 0, len(entry), 2, True).check() == []
         assert crc32c(entry[21:], 0) == int.from_bytes(entry[17:21], "big")
-
-
-def test_nothing_becomes_nothing() -> None:
-    assert recode(b"", int64s(0), 0, NONE, 9) == [b""]
 
 
 @pytest.mark.parametrize("jobs", [1, 3])

@@ -122,17 +122,6 @@ def test_without_a_coordinator_the_age_decides_and_the_command_is_named(logs: Pa
     assert young.message == "open"
 
 
-def test_verify_and_dump_agree_on_a_transaction_older_than_its_timeout(logs: Path) -> None:
-    state = Coordinators([str(logs)]).transaction_states[1015]
-    late = (state.timeout_ms or 0) + 10_001
-    transaction = OpenTransaction(1015, 0, 540, 0)
-    for age, verdict in ((late, HANGING), (late - 1, OPEN)):
-        judged = judge(transaction, {1015: state}, ("txn", 0), age)
-        found = settled(logs, 1015, "open-transaction", ageMs=age, firstOffset=540)
-        assert (judged.verdict, found.details["verdict"]) == (verdict, verdict)
-        assert ("older than its timeout" in found.message) == (verdict == HANGING)
-
-
 def test_damage_hides_only_what_it_destroys(logs: Path) -> None:
     log = logs / STATE.name / f"{0:020}.log"
     whole = Coordinators([str(logs)]).transaction_states
@@ -167,37 +156,34 @@ def state(name: str, epoch: int = 2, partitions: tuple[tuple[str, int], ...] = (
     return TransactionState("pay", epoch, name, 60_000, frozenset(partitions))
 
 
+OLD_MS = BEGUN.first_timestamp + TRANSACTION_LIMIT_MS
+
+
 @pytest.mark.parametrize(
-    ("told", "verdict"),
+    ("told", "now", "verdict"),
     [
-        (state("Ongoing"), OPEN),
-        (state("Ongoing", epoch=3), HANGING),
-        (state("Ongoing", partitions=(("orders", 4),)), HANGING),
-        (state("PrepareCommit"), ENDING),
-        (state("PrepareAbort"), ENDING),
-        (state("CompleteAbort"), HANGING),
-        (state("Empty", partitions=()), HANGING),
-        (state("Dead", partitions=()), HANGING),
+        (state("Ongoing"), 2000, OPEN),
+        (state("Ongoing", epoch=3), 2000, HANGING),
+        (state("Ongoing", partitions=(("orders", 4),)), 2000, HANGING),
+        (state("PrepareCommit"), 2000, ENDING),
+        (state("PrepareAbort"), 2000, ENDING),
+        (state("CompleteAbort"), 2000, HANGING),
+        (state("Empty", partitions=()), 2000, HANGING),
+        (state("Dead", partitions=()), 2000, HANGING),
+        # What is older than its timeout should have been aborted.
+        (state("Ongoing"), 71_000, OPEN),
+        (state("Ongoing"), 71_001, HANGING),
+        (state("PrepareCommit"), 71_001, ENDING),
+        # Without a record that can be read the age decides.
+        *((told, *by_age) for told in (None, TransactionState("pay"))
+          for by_age in ((None, OPEN), (OLD_MS, OPEN), (OLD_MS + 1, HANGING))),
     ],
-)
-def test_the_coordinator_decides(told: TransactionState, verdict: str) -> None:
-    assert judge(BEGUN, {7: told}, HERE, 2000).verdict == verdict
-
-
-@pytest.mark.parametrize(("now", "verdict"), [(None, OPEN), (1000 + 20 * 60_000, OPEN), (1001 + 20 * 60_000, HANGING)])
-def test_without_a_record_the_age_decides(now: int | None, verdict: str) -> None:
-    judged = judge(BEGUN, {8: state("Ongoing")}, HERE, now)
-    assert (judged.verdict, judged.state) == (verdict, None)
-    assert judge(BEGUN, {7: TransactionState("pay")}, HERE, now).verdict == verdict
-
-
-@pytest.mark.parametrize(("now", "verdict"), [(71_000, OPEN), (71_001, HANGING)])
-def test_what_is_older_than_its_timeout_should_have_been_aborted(now: int, verdict: str) -> None:
-    judged = judge(BEGUN, {7: state("Ongoing")}, HERE, now)
-    assert judged.verdict == verdict
-    if verdict == HANGING:
-        assert "older than its timeout" in judged.why
-    assert judge(BEGUN, {7: state("PrepareCommit")}, HERE, now).verdict == ENDING
+)  # fmt: skip
+def test_the_coordinator_decides(told: TransactionState | None, now: int | None, verdict: str) -> None:
+    judged = judge(BEGUN, {} if told is None else {7: told}, HERE, now)
+    assert (judged.verdict, judged.state) == (verdict, told)
+    assert bool(judged.why) == (verdict == HANGING)
+    assert ("older than its timeout" in judged.why) == (now == 71_001 and verdict == HANGING)
 
 
 @pytest.mark.parametrize(
@@ -221,5 +207,4 @@ def test_a_marker_of_what_is_still_prepared(status: str, marker: LastMarker, is_
 
 
 def test_the_command_for_a_live_cluster() -> None:
-    assert abort_command("orders", 3, 120)[-6:] == ["--topic", "orders", "--partition", "3", "--start-offset", "120"]
     assert abort_command(None, None, 5)[-6:] == ["--topic", "TOPIC", "--partition", "N", "--start-offset", "5"]

@@ -149,14 +149,6 @@ def test_a_log_start_after_the_end_must_be_recovered(partition: Path) -> None:
         planned(partition, known=starting(501))
 
 
-def test_preallocated_bytes_of_a_time_index_are_no_entry(partition: Path) -> None:
-    before = planned(partition).why
-    for path in partition.glob("*.timeindex"):
-        with path.open("ab") as file:
-            file.write(bytes(12 * 500))
-    assert planned(partition).why == before
-
-
 @pytest.mark.parametrize(
     ("name", "size", "told"),
     [
@@ -292,15 +284,6 @@ def explained(found: Retention) -> list[Row]:
     return list(explain(found, (None,) * len(found.log.segments)))
 
 
-def test_a_segment_goes_one_millisecond_after_its_time() -> None:
-    found = planned()
-    goes_at_ms = next(row["goesAt"] for row in explained(found) if not row["rule"])
-    assert goes_at_ms > NOW_MS
-    gone = len(found.why)
-    for now_ms, count in ((goes_at_ms - 1, gone), (goes_at_ms, gone + 1)):
-        assert len(planned(now_ms=now_ms).why) == count
-
-
 FILES = sorted(TIME_HALF.glob("*.log"))
 BASES = [int(path.stem) for path in FILES]
 END = 500
@@ -385,12 +368,6 @@ def test_the_deciding_record_is_searched_in_few_batches(monkeypatch: pytest.Monk
         found.append(deciding_record(segment))
     assert found == sorted(found, key=lambda offset: offset is not None)
     assert set(found) <= {None, walked}
-
-
-@pytest.mark.parametrize(("more_bytes", "gone"), [(0, 4), (1, 3)])
-def test_what_is_left_is_never_less_than_the_limit(more_bytes: int, gone: int) -> None:
-    left_bytes = sum(path.stat().st_size for path in FILES[4:])
-    assert len(planned(limits=Limits(retention_bytes=left_bytes + more_bytes)).why) == gone
 
 
 @pytest.mark.parametrize("wanted", [END, END + 1])

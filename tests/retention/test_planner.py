@@ -43,6 +43,10 @@ NOW = 1000
 RELEASES = ((0, 7), (0, 8, 1), (0, 10, 0), (0, 10, 2), (0, 11), (2, 0), (2, 8), (3, 0), (4, 3))
 
 
+SIZES, TIMES_MS = st.sampled_from(range(0, 20, 5)), st.sampled_from(range(0, NOW + 101, 100))
+"""Coarse, so that segments often are exactly as old or as large as a limit."""
+
+
 @st.composite
 def logs(draw: st.DrawFn) -> LogState:
     counts = draw(st.lists(st.integers(1, 5), min_size=1, max_size=6))
@@ -50,14 +54,14 @@ def logs(draw: st.DrawFn) -> LogState:
     base = first
     for i, count in enumerate(counts):
         is_empty = i + 1 == len(counts) and draw(st.booleans())
-        spans.append(RetentionSegment(base, 0 if is_empty else draw(st.integers(0, 9)), draw(st.integers(0, NOW + 20))))
+        spans.append(RetentionSegment(base, 0 if is_empty else draw(SIZES), draw(TIMES_MS)))
         base += 0 if is_empty else count
     end = base
     start = draw(st.integers(first, end))
     return LogState(tuple(spans), start, draw(st.integers(start, end)), end)
 
 
-limits = st.builds(Limits, st.integers(-1, 900), st.integers(-1, 40), st.booleans())
+limits = st.builds(Limits, TIMES_MS | st.just(-1), st.sampled_from(range(-5, 45, 5)), st.booleans())
 
 
 def model(state: LogState, limit: Limits, rules: RetentionRules) -> tuple[list[str], int]:

@@ -17,7 +17,7 @@ from kseg.segment.items import Batch
 from segment.reading import items_at
 from segment.segments import sealed
 
-LEGACY = TESTDATA / "kafka-0.10.2.2"
+LEGACY = TESTDATA / "kafka-0.8.2.2/codecs/one-none-0"
 REQUESTS: list[dict[str, Any]] = [
     {"magic": 2},
     {"magic": 2, "codec": "none"},
@@ -130,7 +130,7 @@ def test_each_kind_of_batch(asked: dict[str, Any], step: int, tmp_path: Path) ->
 def test_uncompressed_messages_are_not_converted_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Conversion, "_convert", lambda *_: pytest.fail("one message alone"))
     for codec in (None, "zstd"):
-        assert convert(TESTDATA / "kafka-0.8.2.2/codecs/one-none-0", tmp_path / f"{codec}-0", codec, magic=2).batches > 1
+        assert convert(LEGACY, tmp_path / f"{codec}-0", codec, magic=2).batches > 1
 
 
 def test_a_record_larger_than_the_buffer_is_an_error() -> None:

@@ -61,12 +61,6 @@ from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STA
 from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
 
-# The disk space that a compaction needs: an upper bound from file sizes, or exact by a pass without writing.
-#
-# New files are written before old ones are removed. If hard links keep the old files, no space is freed and all new
-# files must fit at once. If each new segment is committed by itself and the old files are removed for good, space for
-# one new segment is enough.
-
 _LEGACY_GROWTH, _GROWTH = 3, 1.25
 """A v0 message of 26 bytes becomes a v2 batch of 68 bytes or more; delete horizons lengthen record timestamps."""
 
@@ -160,7 +154,12 @@ _WARNING_SHARE = 4
 
 
 class SpaceCheck:
-    """Checks, before a compaction writes its first byte, whether the disk space is enough, and reports the need.
+    """Checks, before a compaction writes its first byte, whether the disk space is enough, and reports the need: an
+    upper bound from file sizes, or exact by a pass without writing.
+
+    New files are written before old ones are removed. If hard links keep the old files, no space is freed and all new
+    files must fit at once. If each new segment is committed by itself and the old files are removed for good, space for
+    one new segment is enough.
 
     ``commits_each``: each new segment is committed by itself, because the old files leave the file system then."""
 
@@ -211,9 +210,6 @@ class SpaceCheck:
             return KsegError(text)
         frees = "kseg retain --no-quarantine and kseg undo --purge free space and need none"
         return KsegError(f"{text}; {frees}, and --output DIR on another disk needs no space here")
-
-
-# The compaction of a partition.
 
 
 @dataclass(slots=True)
@@ -471,8 +467,6 @@ def _is_same(group: CleanedGroup, suffix: str) -> bool:
     with Place(old).open() as one, Place(new).open() as other:
         return one.read() == other.read()
 
-
-# Plans the compaction of the partitions that a command names.
 
 _MIN_MEMORY_BYTES = 64 << 10
 

@@ -65,8 +65,6 @@ def losses_text(losses: Counter[str]) -> str:
     return ", ".join(text.format(losses[text]) for text in _LOSSES if losses[text])
 
 
-# Recompresses v2 batches: all header fields except codec, size and CRC stay the same.
-
 _of_thread = threading.local()
 
 _Place = tuple[int, int, int | None, int | None]
@@ -95,7 +93,8 @@ class Refused(Exception):
 
 
 def recode(buffer: Sliceable, frames: memoryview, origin: int, target: Target, max_bytes: int) -> list[Any]:
-    """Recompresses the batches at frames of the buffer (rows FRAME_*); may run on any thread.
+    """Recompresses the v2 batches at frames of the buffer (rows FRAME_*): all header fields except codec, size and CRC
+    stay the same. May run on any thread.
 
     Its worth: one by one, batches of a record or two take 1.75 times the processor time to become zstd. ``origin``:
     position of the buffer in the file. Returns complete batches end to end (bytearray), and between them the omitted
@@ -140,16 +139,14 @@ def recompressed(data: BytesLike, header: RecordBatchHeader, target: Target, max
     return build_batch(header, opened(data, header, max_bytes), target)
 
 
-# Converts batches one by one to the requested format, codec and size.
-#
-# As in Kafka's cleaner and down-conversion, a compressed message becomes one batch and vice versa, and uncompressed
-# messages become batches of one record. Several uncompressed messages are grouped only if they are to be compressed. If
-# only the codec of a v2 batch changes, all other fields stay.
-
-
 class Converter:
-    """``add`` and ``flush`` return functions that build the new batches, in order. ``found`` gets the losses.
+    """Converts batches one by one to the requested format, codec and size.
 
+    As in Kafka's cleaner and down-conversion, a compressed message becomes one batch and vice versa, and uncompressed
+    messages become batches of one record. Several uncompressed messages are grouped only if they are to be compressed.
+    If only the codec of a v2 batch changes, all other fields stay.
+
+    ``add`` and ``flush`` return functions that build the new batches, in order. ``found`` gets the losses.
     Raises Refused for a damaged batch; functions returned by ``add`` raise it, too.
     """
 
@@ -252,8 +249,6 @@ class Converter:
             )
         self._found.losses.update(text for text, is_lost in lost.items() if is_lost)
 
-    # v2
-
     def _add_v2(self, batch: RecordBatch) -> Iterator[Build]:
         self._count_losses(batch)
         header, magic = batch.header, 2 if self._magic is None else self._magic
@@ -289,8 +284,6 @@ class Converter:
             header.partition_leader_epoch, header.producer_id, header.producer_epoch, header.base_sequence,
         )  # fmt: skip
 
-    # v0, v1
-
     def _add_legacy(self, batch: Any, next_offset: int) -> Iterator[Build]:
         _check_offsets(batch, next_offset)
         self._count_losses(batch)
@@ -301,8 +294,6 @@ class Converter:
             yield partial(bytes, batch.data), batch.size
             return
         yield from self._group(magic, self._fields_of(batch, magic), self._counted(batch.rows()), not codec)
-
-    # Batches of which only some records are wanted
 
     def part(self, batch: Any, wanted: "Bounds") -> tuple[int, Iterator[Build]] | None:
         """Converts the wanted records of one valid batch. Returns the first offset and the builds, None for no record.
@@ -324,10 +315,8 @@ class Converter:
             fields = replace(fields, base_offset=base, last_offset=last, sequence=fields.sequence_at(base))
         return base, self._group(magic, fields, self._counted(chain([first], kept)))
 
-    # 0.7
-
     def _numbered(self, batch: Message07) -> Iterator[Rows]:
-        """Yields the records with their new offsets, and with a header of their position if that is wanted."""
+        """Yields the records of 0.7 with their new offsets, and with a header of their position if that is wanted."""
         name, value = self._request.position_header, b"%d" % batch.base_offset
         key = None if name is None else name.encode("utf-8", "surrogateescape")
         for rows in batch.rows():
@@ -343,8 +332,6 @@ class Converter:
                 if key is not None:
                     rows.rows[at + layout.ROW_HEADERS], rows.rows[at + layout.ROW_HEADER_COUNT] = 0, 1
             yield Rows(payload, rows.rows, headers, rows.count)
-
-    # All
 
     def _group(
         self, magic: int, fields: BatchFields, batches: Iterator[Rows], is_plain: bool = False

@@ -85,8 +85,6 @@ def import_records(
     return [plan_of_new(Place(output) / name, partition.files, "") for name, partition in work.partitions.items()]
 
 
-# Lines
-
 _RECORD_FIELDS, _BATCH_FIELDS = names_in(RECORD) | {"proven"}, names_in(BATCHES)
 """All fields that a dump writes, including derived ones that are ignored here."""
 _HEADER_FIELDS = frozenset({"key", "value"})
@@ -456,8 +454,6 @@ class NewPartition(rows_writer.RowsWriter):
         yield from grouper.add(rows_writer.BatchFields(target, append_time=append_time), iter([rows]), None)
         yield from grouper.flush()
 
-    # The end
-
     def _end_segment(self) -> None:
         if self._writer is not None:
             self._segments += self._writer.finish()
@@ -526,8 +522,6 @@ def _add_tables(work: Import, paths: Sequence[str], request: ConvertOptions) -> 
                 raise nothing_written(path, error) from error
 
 
-# Files of a directory
-
 _FOREIGN = {
     "_delta_log": "a Delta table: give the files that deltalake names",
     "metadata": "an Iceberg table: give the files that pyiceberg names",
@@ -569,9 +563,6 @@ def _file(path: str) -> str:
 
 def _refuse(error: OSError) -> None:
     raise PathError(f"{error.filename}: {error.strerror}") from error
-
-
-# Rows of a file
 
 
 _PLACE_COLUMNS = ("topic", "partition", OFFSET)

@@ -342,8 +342,6 @@ class _Partition:
                     before[2].counts[SEQUENCES].add(continues, text)
             seen |= {producer: (*last, segment) for producer, last in segment.lasts.items()}
 
-    # Weighing
-
     def _of_side_files(self, segment: WeighedSegment) -> Iterator[Evidence]:
         yield from _weighed(SNAPSHOTS, segment.counts[SNAPSHOTS], 5, _CERTAIN, "producer snapshots have")
         behind = segment.behind

@@ -427,9 +427,6 @@ def _at_snapshot(loader: BatchLoader | None, snapshot: SegmentFile | None, found
     return loader
 
 
-# Topics with their settings, registered nodes and partitions. All that can be read and replayed counts. Most records
-# are of other types; of these only two bytes are looked at.
-
 MAX_BYTES = 256 << 20
 """Larger metadata are ignored: reading them would take too long for the settings that they give."""
 
@@ -445,7 +442,10 @@ _BROKER_RESOURCE = 4
 
 @dataclass
 class TopicSettings:
-    """``image``: topics, settings and registered nodes. ``lacking``: why records are missing or unreadable, so that
+    """Topics with their settings, registered nodes and partitions, of all that can be read and replayed. Most records
+    are of other types; of these only two bytes are looked at.
+
+    ``image``: topics, settings and registered nodes. ``lacking``: why records are missing or unreadable, so that
     topics may be unknown; "" if all are there."""
 
     image: MetadataImage
@@ -552,11 +552,6 @@ def _settings_in(files: tuple[SegmentFile, ...], _states: tuple[object, ...], la
     return TopicSettings(loaded.image, str(errors[0]) if errors else lacking, list(files))
 
 
-# What a node's copy of __cluster_metadata says about the quorum, and whether the node is its only voter.
-#
-# Sources: KRaftControlRecordStateMachine, QuorumState and MetaProperties of Kafka 4.4.0; KIP-630, KIP-853.
-
-
 class Raft(NamedTuple):
     """What a copy of the log says about the quorum: offset and epoch that none of its files exceeds, the newest
     timestamp, kraft.version, and the voters as the newest KRAFT_VOTERS has them."""
@@ -574,7 +569,8 @@ class Raft(NamedTuple):
 
 
 def read_raft(directory: str, files: list[SegmentFile]) -> Raft:
-    """Reads the control records of all snapshots, also of the bootstrap snapshot, and logs. Raises KsegError."""
+    """Reads the control records of all snapshots, also of the bootstrap snapshot, and logs. Raises KsegError. Sources:
+    KRaftControlRecordStateMachine and QuorumState of Kafka 4.4.0; KIP-630, KIP-853."""
     offset = epoch = version = 0
     timestamp, voters, newest = -1, list[dict[str, Any]](), -1
     read = [file for file in files if not file.leftover and (file.kind == LOG or file.epoch is not None)]

@@ -33,11 +33,6 @@ from kseg.sidefiles.checkpoints import LOG_STARTS
 from kseg.sidefiles.text_files import PARTITION_METADATA, topic_id_in
 from kseg.stores.place import Place
 
-# Reads __transaction_state of a node: transactional ids of producers, states of their transactions.
-#
-#     key     i16 record type 0, then the id (i16 length, bytes)
-#     value   i16 version, then i64 producer id in all versions; null if the id has expired
-
 Partition = tuple[str, int]
 """Topic and number."""
 TOPIC = "__transaction_state"
@@ -74,7 +69,11 @@ def partitions_in(log_directory: str, topic: str | None = None) -> Iterator[tupl
 
 
 def _records_in(reader: SegmentReader) -> Iterator[tuple[int, tuple[str, bytes]]]:
-    """Yields producer id, transactional id and value of each record that has them."""
+    """Yields producer id, transactional id and value of each record of __transaction_state that has them.
+
+    key     i16 record type 0, then the id (i16 length, bytes)
+    value   i16 version, then i64 producer id in all versions; null if the id has expired
+    """
     for batch in reader.intact():
         if not isinstance(batch, RecordBatch) or batch.is_control:
             continue
@@ -112,8 +111,6 @@ def _state(name: str, value: bytes) -> TransactionState:
         fields["transactionLastUpdateTimestampMs"],
     )
 
-
-# Judges the open transactions of a partition by these states.
 
 OPEN, HANGING, ENDING = "open", "hanging", "ending"
 ENDING_STATES = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
@@ -220,14 +217,6 @@ def abort_command(topic: str | None, partition: int | None, first_offset: int) -
     ]  # fmt: skip
 
 
-# Replays __consumer_offsets to the committed offsets that are in effect, as a group coordinator loads them.
-#
-# A commit with a producer id is pending until a marker ends its transaction. COMMIT puts it into effect unless a later
-# record has set the same offset; ABORT drops it. A null value removes an offset, including the pending ones of every
-# transaction. Key versions 0 and 1 of a commit are equivalent. Offsets beyond their retention stay: the coordinator
-# writes a null value when it removes one. Source: OffsetMetadataManager, GroupCoordinatorShard and
-# CoordinatorLoaderImpl of Kafka 4.3.1; KIP-98, KIP-447.
-
 _NO_PRODUCER = -1
 _LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT = b"\0\0", b"\0\1"
 _LENGTH = struct.Struct(">h")
@@ -250,7 +239,14 @@ _Held = tuple[int, bytes, bytes]
 
 
 class CommittedOffsets:
-    """Replays one partition of __consumer_offsets. Memory grows with the number of effective and pending offsets.
+    """Replays one partition of __consumer_offsets to the committed offsets that are in effect, as a group coordinator
+    loads them. Memory grows with the number of effective and pending offsets.
+
+    A commit with a producer id is pending until a marker ends its transaction. COMMIT puts it into effect unless a
+    later record has set the same offset; ABORT drops it. A null value removes an offset, including the pending ones of
+    every transaction. Key versions 0 and 1 of a commit are equivalent. Offsets beyond their retention stay: the
+    coordinator writes a null value when it removes one. Source: OffsetMetadataManager, GroupCoordinatorShard and
+    CoordinatorLoaderImpl of Kafka 4.3.1; KIP-98, KIP-447.
 
     ``undecodable`` counts unreadable commit keys, and batches whose records become unreadable.
     """
@@ -370,10 +366,6 @@ def _group_of(place: bytes) -> str:
     return os.fsdecode(place[_LENGTH.size : _LENGTH.size + length])
 
 
-# Finds the consumer groups that wait behind a last stable offset, from __consumer_offsets of the same log directory.
-#
-# A commit does not show whether its group reads only committed records; a group that reads all does not wait.
-
 MAX_BYTES = 256 << 20
 """Limit of __consumer_offsets in a log directory; more would take too long to read for this."""
 
@@ -397,6 +389,7 @@ def waiting_groups(
 ) -> list[GroupOffset] | None:
     """Returns the groups that cannot read beyond the last stable offset ``stable``, by descending offset.
 
+    A commit does not show whether its group reads only committed records; a group that reads all does not wait.
     ``topic_id``: that of the partition; commits for an earlier topic of the same name are skipped. None if no offsets
     are known.
     """
@@ -499,11 +492,8 @@ class Coordinators:
         return None
 
 
-# Lists the committed offsets of consumer groups, each with the lag of its group.
-
-
 class CommitTable:
-    """The committed offsets in partitions of __consumer_offsets, which are read one after the other.
+    """The committed offsets in partitions of __consumer_offsets, which are read one after the other, with their lags.
 
     Lag is computed from the log ends in the log directories that contain the files, and in those of `add_directory`. If
     two copies of a partition hold the same offset, the newest commit is used. ``warn`` gets the reason of each unknown

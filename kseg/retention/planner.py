@@ -38,13 +38,6 @@ from kseg.sidefiles.text_files import integer
 from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
 
-# Selects the segments to delete: UnifiedLog.deletableSegments, from the oldest on, once per rule.
-#
-# A segment is deleted if the rule holds for it and for all older ones, so a kept segment keeps all younger ones.
-# Segments that reach the high watermark are kept, and so is an empty last segment. If all are deleted, an empty one
-# is created.
-
-
 Counts = tuple[int | None, ...]
 """The records of each segment, None if unknown."""
 
@@ -116,7 +109,12 @@ class RetentionRequest:
 
 
 def select_deletions(log: LogState, request: RetentionRequest) -> tuple[list[str], int]:
-    """Returns the rule for each deleted segment, oldest first, and the new log start offset."""
+    """Returns the rule for each deleted segment, oldest first, and the new log start offset.
+
+    A segment is deleted if a rule holds for it and for all older ones, so a kept segment keeps all younger ones.
+    Segments that reach the high watermark are kept, and so is an empty last segment. If all are deleted, an empty one
+    is created. Source: UnifiedLog.deletableSegments, once per rule.
+    """
     left, why, log_start = list(log.segments), list[str](), log.log_start_offset
     limits, rules = request.limits, request.rules
     for rule in rules.order:
@@ -258,18 +256,6 @@ def _of_tiered(partition: Partition) -> str:
     )
 
 
-# Builds the retention plan of a partition directory, with the result of UnifiedLog.deleteSegments.
-#
-# If all segments are deleted, an empty one is created at the log end offset. Then the log start moves, which
-# truncates the leader epochs. Then the files of each segment are renamed to .deleted, oldest first. Whichever step is
-# the last one done, the rest is a valid log.
-#
-# Determines the timestamp that decides a segment's age: LogSegment.largestTimestamp.
-#
-# A broker does not search for the newest record. After loading a segment it uses the last entry of the time index. If
-# there is no entry, or the release has no time index, it uses the modification time of the .log.
-
-
 def read_log(directory: str, known: BrokerState, request: RetentionRequest) -> LogState:
     """Reads the log. Raises KsegError if it has no segments of the release, or segments on which no broker starts."""
     rules = request.rules
@@ -316,6 +302,11 @@ def read_log(directory: str, known: BrokerState, request: RetentionRequest) -> L
 
 
 def _segment(file: SegmentFile, rules: RetentionRules) -> RetentionSegment:
+    """Returns a segment with the timestamp that decides its age (LogSegment.largestTimestamp).
+
+    A broker does not search for the newest record. After loading a segment it uses the last entry of the time index. If
+    there is no entry, or the release has no time index, it uses the modification time of the .log.
+    """
     base = file.base_offset
     if base is None or file.name != segment_stem(base) + file.kind:
         raise KsegError(f"{file.path}: not a segment name that brokers use; rename the file")
@@ -381,8 +372,13 @@ class Retention(NamedTuple):
 
 
 def retain(directory: str, known: BrokerState, request: RetentionRequest) -> Retention:
-    """Plans retention. ``known``: the offsets of the checkpoints. Raises KsegError if the directory cannot be read or
-    needs recovery first."""
+    """Plans retention, with the result of UnifiedLog.deleteSegments. ``known``: the offsets of the checkpoints.
+
+    If all segments are deleted, an empty one is created at the log end offset. Then the log start moves, which
+    truncates the leader epochs. Then the files of each segment are renamed to .deleted, oldest first. Whichever step is
+    the last one done, the rest is a valid log. Raises KsegError if the directory cannot be read or needs recovery
+    first.
+    """
     log = read_log(directory, known, request)
     plan, rules = Plan(directory), request.rules
     why, log_start = select_deletions(log, request)
@@ -459,15 +455,14 @@ def _reason(rule: str, segment: RetentionSegment, log: LogState, request: Retent
     return f"{by} is {show_span(age)} old, retention.ms is {show_span(request.limits.retention_ms)}"
 
 
-# Explains for each segment of a partition why it is deleted or kept, by which record, and when it will be deleted.
-
 WALK_BATCHES = 1 << 12
 """Limit of batches read after the offset index entry to find the batch of the last time index entry."""
 
 
 def explain(found: Retention, counts: Counts) -> Iterator[dict[str, Any]]:
-    """Yields an object of type ``segmentRetention`` for each segment, oldest first: why it is deleted or kept.
-    ``counts``: the records of each, None if unknown. Raises PathError if a segment cannot be read.
+    """Yields an object of type ``segmentRetention`` for each segment, oldest first: why it is deleted or kept, by which
+    record, and when it will be deleted. ``counts``: the records of each, None if unknown. Raises PathError if a segment
+    cannot be read.
 
     ``lastOffset`` is the last offset that the segment may hold; ``rule`` the rule that deletes it, None if it is kept.
     ``recordOffset`` is the offset of the first record with the largest timestamp; None if the file's modification time

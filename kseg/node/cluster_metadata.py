@@ -270,7 +270,8 @@ def load_readable(
         cut = "; the transaction that is open there" if loader.finish() else ""
         errors.append(KsegError(f"{path}: {what}{cut}"))
         if not markers:
-            markers.extend([*_transaction_markers(logs), (LAST_OFFSET, BEGIN_TRANSACTION)])
+            ends = sorted((offset, value[1]) for offset, value in _values_in(logs, _MARKERS))
+            markers.extend([*ends, (LAST_OFFSET, BEGIN_TRANSACTION)])
         offset, kind = markers[bisect_left(markers, (found.offset, 0))]
         if kind != BEGIN_TRANSACTION and offset >= loader.start:
             loader.start = offset + 1
@@ -324,11 +325,6 @@ def _first_readable(
         found = load_snapshot(damaged.path, kinds, is_whole=False)
         unread = [(LAST_OFFSET, unread[0][1])]  # nothing else has its records
     return found, unread
-
-
-def _transaction_markers(files: list[SegmentFile]) -> list[tuple[int, int]]:
-    """Returns the offsets and types of all markers of transactions."""
-    return sorted((offset, value[1]) for offset, value in _values_in(files, _MARKERS))
 
 
 def _values_in(files: list[SegmentFile], kinds: Kinds) -> Iterator[tuple[int, bytes]]:

@@ -6,11 +6,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from kseg.cleaner.settings import FOREVER_MS, CleanerSettings, settings_for
-from kseg.errors import KsegError, PathError, UnsupportedError, errors_at, is_system_error, text_of
+from kseg.errors import KsegError, PathError, UnsupportedError, errors_at, text_of
 from kseg.formats import message_set, record_batch
 from kseg.formats.compression import expansion_buffer
 from kseg.formats.record_batch import ABORT, COMMIT
@@ -31,6 +32,7 @@ from kseg.kernel.scan import headers
 from kseg.kernel.scan.frames import SKIP_CHECKSUMS
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES, ROWS_PER_CALL
 from kseg.node.log_directory import BrokerState
+from kseg.node.node import TOPIC
 from kseg.node.topics import topic_of_place
 from kseg.quantities import show_span
 from kseg.releases.release import HIGH_WATERMARK, RANGE_END
@@ -217,7 +219,7 @@ def windows(path: str, buffers: Buffers, skips_checksums: bool = False) -> Itera
     Raises DamagedError if a batch is not intact, and PathError if the file cannot be read.
     """
     try:
-        with open_source(path) as source:
+        with errors_at(path), open_source(path) as source:
             position, last_offset = 0, -1
             while position < source.size:
                 scan_options = SKIP_CHECKSUMS if skips_checksums else 0
@@ -234,14 +236,9 @@ def windows(path: str, buffers: Buffers, skips_checksums: bool = False) -> Itera
                     last_offset = _last_offset(window, last_offset)
                     yield window
                     position += len(window.data)
-    except DamagedError:
+    except (DamagedError, PathError):
         check_readable(path)
         raise
-    except OSError as error:
-        if not is_system_error(error):
-            raise
-        check_readable(path)
-        raise PathError(f"{path}: {error.strerror or error}") from error
 
 
 def _last_offset(window: Window, before: int) -> int:
@@ -266,9 +263,6 @@ def _large_batch(source: Source, position: int) -> Window:
     return Window(headers_of(batch.data, [(0, batch.size)]).rows, 1, memoryview(batch.data), position, source.path)
 
 
-# Batches that the kernel leaves to Python: gzip, snappy, and all that it fails to decompress.
-
-
 class RecordBuffers:
     """Reused buffers of one thread: rows, key hashes, key offsets and survivor flags of a batch, and its output."""
 
@@ -286,7 +280,8 @@ class RecordBuffers:
 
 
 def open_batch(window: Window, i: int, buffers: RecordBuffers) -> bytes | memoryview | Message:
-    """Returns the records of a v2 batch that the kernel does not open, or a v0 or v1 message. Raises DamagedError."""
+    """Returns the records of a v2 batch, or a v0 or v1 message, that the kernel leaves to Python: gzip, snappy, and all
+    that it fails to decompress. Raises DamagedError."""
     if window[i].magic < fields.MAGIC_V2:
         return open_message(window, i, buffers)
     records = open_records(window, i, buffers)
@@ -316,8 +311,6 @@ def open_message(window: Window, i: int, buffers: RecordBuffers) -> Message:
     return message
 
 
-# Windows in several threads, with results in order; kernel and codecs release the GIL.
-
 OUT_BYTES = 2 << 20
 LARGE_BYTES = 4 << 20
 """A window of at least this size, such as one large batch, is processed alone to bound memory."""
@@ -326,7 +319,10 @@ T = TypeVar("T")
 
 
 class CleaningThreads:
-    """``buffers``: those of each thread."""
+    """Windows in several threads, with results in order; kernel and codecs release the GIL.
+
+    ``buffers``: those of each thread.
+    """
 
     def __init__(self, jobs: int) -> None:
         jobs = jobs if COMPILED else 1
@@ -355,15 +351,13 @@ class CleaningThreads:
                 yield self._done(window, work)
             else:
                 task = partial(self._done, window.copy(), work)
-                for results in self._pipeline.submit(task, TASK_BYTES):
-                    yield from results
+                yield from chain.from_iterable(self._pipeline.submit(task, TASK_BYTES))
             advance(window.size)
         yield from self.drain()
 
     def drain(self) -> Iterator[T]:
         """Yields all remaining results."""
-        for results in self._pipeline.drain():
-            yield from results
+        yield from chain.from_iterable(self._pipeline.drain())
 
     def _done(self, window: Window, work: Callable[[RecordBuffers, Window], T]) -> T:
         buffers = self._idle.get()
@@ -377,14 +371,13 @@ class CleaningThreads:
         self._pipeline.__exit__()
 
 
-# Transaction state during cleaning: finds aborted data and removable markers (CleanedTransactionMetadata).
-#
-# It follows the batches in order, over all segments of a round. The .txnindex files of the source segments give the
-# aborted transactions.
-
-
 class CleanedTransactions:
-    """``kept`` collects the entries of the new .txnindex; callers take them at the end of each segment."""
+    """The state of transactions, which tells aborted data and removable markers (CleanedTransactionMetadata).
+
+    It follows the batches in order, over all segments of a round. The .txnindex files of the source segments give the
+    aborted transactions. ``kept`` collects the entries of the new .txnindex; callers take them at the end of each
+    segment.
+    """
 
     def __init__(self) -> None:
         self.kept: list[AbortedTxn] = []
@@ -447,17 +440,16 @@ def as_verdicts(numbers: list[int], count: int) -> memoryview:
     return memoryview(array("q", numbers or [0] * max(count, 1)))
 
 
-# Traces: the state that later segments need, from a segment's headers, so that segments can be cleaned independently.
-#
-# `CleanedTransactions` follows the batches of a whole log. Between two markers of a producer only its first and
-# last batch can change the transaction state. Following only these and the markers gives the same state at the start
-# of a segment as following all batches before it.
-
-
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """``last_offset``: -1 for an empty segment. ``rows``: BATCH_* rows of the batches that affect transactions, as
-    bytes."""
+    """The headers of a segment that later ones need, so that segments can be cleaned independently.
+
+    `CleanedTransactions` follows the batches of a whole log. Between two markers of a producer only its first and last
+    batch can change the transaction state. Following only these and the markers gives the same state at the start of a
+    segment as following all batches before it.
+
+    ``last_offset``: -1 for an empty segment. ``rows``: BATCH_* rows of the batches that affect transactions, as bytes.
+    """
 
     last_offset: int
     rows: bytes = b""
@@ -492,15 +484,11 @@ def read_trace(path: str, buffers: Buffers) -> Trace:
     return Trace(last_offset, b"".join(row for _, row in rows))
 
 
-# The producer state that a broker uses when it cleans a log: the newest snapshot and the batches after it.
-#
-# Source: UnifiedLog.lastRecordsOfActiveProducers, ProducerStateManager, KIP-360.
-
-
 @dataclass(slots=True)
 class Producers:
-    """``end_offset`` of the log; ``first_unstable``: first offset of the oldest open transaction, None if none is open.
+    """The producer state that a broker uses when it cleans a log (UnifiedLog.lastRecordsOfActiveProducers, KIP-360).
 
+    ``end_offset`` of the log; ``first_unstable``: first offset of the oldest open transaction, None if none is open.
     ``last_offsets``: producer id by the last offset of its last data batch. ``last_epochs``: epoch by producer id, for
     producers that have only markers.
     """
@@ -528,7 +516,8 @@ class Producers:
 def read_producers(
     directory: str, segments: Sequence[CleanerSegment], now_ms: int, expiration_ms: int, buffers: Buffers
 ) -> Producers:
-    """Reads the producer state. Raises DamagedError if the log is not intact up to its end."""
+    """Reads the producer state: the newest snapshot, and the batches after it (ProducerStateManager). Raises
+    DamagedError if the log is not intact up to its end."""
     entries, start = _newest_snapshot(directory)
     states, end = ProducerStates(entries), segments[-1].base_offset
     for segment in segments_between(segments, start, 1 << 63):
@@ -557,11 +546,9 @@ def producers_of(states: ProducerStates, end: int, now_ms: int, expiration_ms: i
 
 def _newest_snapshot(directory: str) -> tuple[list[ProducerStateEntry], int]:
     """Returns the entries and offset of the newest readable snapshot; no entries and 0 if there is none."""
-    found = []
-    for name in file_names(directory):
-        file = segment_file(Place(directory) / name)
-        if file.kind == SNAPSHOT and not file.leftover and file.base_offset is not None:
-            found.append((file.base_offset, file.path))
+    files = (segment_file(Place(directory) / name) for name in file_names(directory))
+    snapshots = [file for file in files if file.kind == SNAPSHOT and not file.leftover]
+    found = [(file.base_offset, file.path) for file in snapshots if file.base_offset is not None]
     for offset, path in sorted(found, reverse=True):
         with errors_at(path):
             if Place(path).size() > MAX_ROOT_FILE_BYTES:
@@ -571,11 +558,6 @@ def _newest_snapshot(directory: str) -> tuple[list[ProducerStateEntry], int]:
             return entries_of(items), offset
     return [], 0
 
-
-# The clean, cleanable and uncleanable ranges of a log (LogCleanerManager, LogToClean).
-#
-# Offsets below the checkpoint are clean. Whole segments are cleaned, up to the one that holds the first uncleanable
-# offset.
 
 ACTIVE, TRANSACTION, WATERMARK, LAG, RATIO, DAMAGE, RECORD_SIZE = (
     "active-segment", "open-transaction", "high-watermark", "min-compaction-lag", "dirty-ratio", "damage",
@@ -593,7 +575,10 @@ class Stop(NamedTuple):
 
 @dataclass(slots=True)
 class CleanableRange:
-    """The dirty offsets [start, end); ``end`` is the base offset of a segment or the log end offset.
+    """The dirty offsets [start, end) of a log (LogCleanerManager, LogToClean).
+
+    Offsets below the checkpoint are clean. Whole segments are cleaned, up to the one that holds the first uncleanable
+    offset: ``end`` is the base offset of a segment or the log end offset.
 
     ``ratio``: the dirty share of the bytes that a round would read. ``is_due``: whether the cleaner would clean it now.
     ``stops``: the reasons why it, or the range after it, is not cleaned. ``kept_end``: the batch that ends before this
@@ -693,18 +678,16 @@ def _first_timestamp(segment: CleanerSegment) -> int:
     return message_set.parse_header(head).timestamp
 
 
-# Records above max.decompressed.message.bytes, at which a broker gives up cleaning a partition.
-#
-# Only records of compressed batches count. Source: DefaultRecord.readFrom, AbstractLegacyRecordBatch and Cleaner of
-# 4.4.
-
 _MESSAGE_BYTES = (14, 22)
 """Bytes of a message of v0 and v1 besides its key and value, after its offset and size."""
 
 
 class LargeRecord(NamedTuple):
-    """A record above the limit. ``segment``: the base offset of its segment; ``last_offset``: that of its batch;
-    ``is_dirty``: it is read before anything is cleaned."""
+    """A record above max.decompressed.message.bytes, at which a broker gives up cleaning a partition.
+
+    ``segment``: the base offset of its segment; ``last_offset``: that of its batch; ``is_dirty``: it is read before
+    anything is cleaned.
+    """
 
     segment: int
     last_offset: int
@@ -717,7 +700,8 @@ def large_record(
 ) -> LargeRecord | None:
     """Returns the record that ends a round: the first of the dirty part, else the first of all that is cleaned.
 
-    Raises DamagedError, OSError.
+    Only records of compressed batches count. Raises DamagedError, OSError. Source: DefaultRecord.readFrom,
+    AbstractLegacyRecordBatch and Cleaner of 4.4.
     """
     transactions, first, opened = CleanedTransactions(), None, RecordBuffers(0)
     with_aborted = [segment for segment in segments if TRANSACTION_INDEX in segment.paths]
@@ -756,14 +740,13 @@ def _record_sizes(window: Window, i: int, limit_bytes: int, buffers: RecordBuffe
         at += (found & layout.VARINT_LENGTH_MASK) + max(size, 0)
 
 
-# The backlog of the cleaner in a partition, and why the partition is not cleaned (LogCleanerManager).
-
 UNKNOWN = "unknown"
 
 
 class Backlog(NamedTuple):
-    """``ratio``: the dirty share of the bytes that a round would read; ``is_due``: whether a round would begin now.
+    """The backlog of the cleaner in a partition (LogCleanerManager).
 
+    ``ratio``: the dirty share of the bytes that a round would read; ``is_due``: whether a round would begin now.
     ``stops``: the reasons why the partition, or its last part, is not cleaned. The first four fields are None if the
     log cannot be read.
     """
@@ -810,7 +793,8 @@ def backlog_of(
         segments = read_segments(directory)
         if not segments:
             return Backlog(0, 0, 0.0, False)
-        settings, _ = settings_for(CleanerSettings(now_ms), {}, (broker.cleaner_settings or {}).get)
+        own = broker.cleaner_settings or {}
+        settings, _ = settings_for(CleanerSettings(now_ms), {}, lambda name: (own.get(name), TOPIC))
         expiration_ms = settings.producer_expiration_ms
         producers = producers or read_producers(directory, segments, now_ms, expiration_ms, Buffers())
         found = cleanable_range(segments, broker, producers, settings)

@@ -61,12 +61,6 @@ from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STA
 from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
 
-# The disk space that a compaction needs: an upper bound from file sizes, or exact by a pass without writing.
-#
-# New files are written before old ones are removed. If hard links keep the old files, no space is freed and all new
-# files must fit at once. If each new segment is committed by itself and the old files are removed for good, space for
-# one new segment is enough.
-
 _LEGACY_GROWTH, _GROWTH = 3, 1.25
 """A v0 message of 26 bytes becomes a v2 batch of 68 bytes or more; delete horizons lengthen record timestamps."""
 
@@ -154,32 +148,31 @@ class Needed(NamedTuple):
     elsewhere: int
     margin: int
 
-    def with_more(self, here: int, elsewhere: int) -> "Needed":
-        """Returns the need with files of later rounds that a pass has not counted."""
-        return self._replace(here=round(self.here + here * _GROWTH), elsewhere=self.elsewhere + elsewhere)
-
 
 _WARNING_SHARE = 4
 """The need is a warning from a quarter of the free space on, and a detail below."""
 
 
 class SpaceCheck:
-    """Checks, before a compaction writes its first byte, whether the disk space is enough, and reports the need.
+    """Checks, before a compaction writes its first byte, whether the disk space is enough, and reports the need: an
+    upper bound from file sizes, or exact by a pass without writing.
+
+    New files are written before old ones are removed. If hard links keep the old files, no space is freed and all new
+    files must fit at once. If each new segment is committed by itself and the old files are removed for good, space for
+    one new segment is enough.
 
     ``commits_each``: each new segment is committed by itself, because the old files leave the file system then."""
 
     def __init__(self, directory: str, change: ChangeOptions, reporter: Reporter) -> None:
-        self._directory, self._reporter = directory, reporter
-        self._output = change.output
-        self._keeps, keeping = change.keeping.keeps, change.keeping
-        self._arguments = change.arguments
+        self._directory, self._change, self._reporter = directory, change, reporter
+        keeping = change.keeping
         self._kept_in = keeping.place() if keeping.is_on_another_disk_than(directory) else None
-        self.commits_each = self._output is None and (not self._keeps or self._kept_in is not None)
+        self.commits_each = change.output is None and (not keeping.keeps or self._kept_in is not None)
 
     def has_space(self, needed: Needed, each: Needed | None = None) -> bool:
         """Whether the space is enough. ``each``: the need if each new segment is committed by itself, None unless a
         pass over the log has counted both. Raises KsegError if it has, and the space is not enough."""
-        free, here = free_bytes(self._output or self._directory), needed.here
+        free, here = free_bytes(self._change.output or self._directory), needed.here
         lack, is_counted = self.lack(needed, free), each is not None
         if lack and each is not None:
             fits_each = each.here + each.margin <= free
@@ -200,7 +193,7 @@ class SpaceCheck:
         if here + margin > free:
             lack = f"{here + margin - free} bytes have to be freed first"
             return f"new files may take {here} bytes, {free} bytes are free: {lack}"
-        if self._kept_in is not None and self._keeps:
+        if self._kept_in is not None:
             free = free_bytes(self._kept_in)
             if elsewhere + margin > free:
                 return f"{elsewhere} bytes of old files are to be kept in {self._kept_in}, where {free} bytes are free"
@@ -208,20 +201,15 @@ class SpaceCheck:
 
     def _refusal(self, text: str, fits_each: bool) -> KsegError:
         """Returns the error with what helps. ``fits_each``: whether there is space for one new segment at a time."""
-        if self._output is not None:
+        if self._change.output is not None:
             return KsegError(text)
         if fits_each and not self.commits_each:
             text += "; with --quarantine on another disk, or without kept bytes, space for one segment is enough"
-            if self._arguments is not None:
-                return KsegError.with_command(f"{text}:", shell_line(["kseg", *self._arguments, "--no-quarantine"]))
+            if (arguments := self._change.arguments) is not None:
+                return KsegError.with_command(f"{text}:", shell_line(["kseg", *arguments, "--no-quarantine"]))
             return KsegError(text)
         frees = "kseg retain --no-quarantine and kseg undo --purge free space and need none"
         return KsegError(f"{text}; {frees}, and --output DIR on another disk needs no space here")
-
-
-# The compaction of a partition.
-
-_COMPARE_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -257,46 +245,47 @@ RoundMaker = Callable[..., Round]
 """Makes a round from the arguments of `Round`."""
 
 
+@dataclass(slots=True)
 class Compactor:
-    """Compacts one partition. ``commits_each``: one plan per new segment, so that disk space for one is enough."""
+    """Compacts one partition. ``known``: the offsets of the partition's checkpoints.
 
-    def __init__(
-        self,
-        directory: str,
-        known: BrokerState,
-        settings: CleanerSettings,
-        staging: Staging | None,
-        commits_each: bool = False,
-        watcher: Progress | None = None,
-        has_space: Callable[[Needed, Needed | None], bool] = lambda *_: True,
-        rounds: RoundMaker = Round,
-        writes_ahead: bool = False,
-    ) -> None:
-        """Prepares a compaction. ``known``: the offsets of the partition's checkpoints.
+    ``commits_each``: one plan per new segment, so that disk space for one is enough. ``has_space`` (`SpaceCheck`) is
+    called before the first write, with an estimate of the disk space. If it returns False, the space is computed by a
+    pass without writing, and it is called again. ``rounds`` makes the rounds. ``writes_ahead``: the rounds write all
+    new segments before the first is committed.
+    """
 
-        ``has_space`` (`SpaceCheck`) is called before the first write, with an estimate of the disk space. If it returns
-        False, the space is computed by a pass without writing, and it is called again. ``rounds`` makes the rounds.
-        ``writes_ahead``: the rounds write all new segments before the first is committed.
-        """
-        self._watcher, self._has_space = watcher, has_space
-        self._rounds, self._frees_each = rounds, commits_each and not writes_ahead
-        self._known, self._settings, self._staging = known, settings, staging
-        self._directory, self._commits_each = directory, commits_each
-        self._segments: list[CleanerSegment] = []
-        self._has_committed = False
-        self._large: LargeRecord | None = None
-        self.result = Compaction(directory, SpaceTaken(self._frees_each))
+    directory: str
+    known: BrokerState
+    settings: CleanerSettings
+    staging: Staging | None
+    commits_each: bool = False
+    watcher: Progress | None = None
+    has_space: Callable[[Needed, Needed | None], bool] = lambda *_: True
+    rounds: RoundMaker = Round
+    writes_ahead: bool = False
+    result: Compaction = field(init=False)
+    _segments: list[CleanerSegment] = field(init=False, default_factory=list)
+    _has_committed: bool = field(init=False, default=False)
+    _large: LargeRecord | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.result = Compaction(self.directory, SpaceTaken(self._frees_each))
+
+    @property
+    def _frees_each(self) -> bool:
+        return self.commits_each and not self.writes_ahead
 
     def plans(self) -> Iterator[Plan]:
         """Yields plans; apply each before taking the next. Raises DamagedError, KsegError, OSError."""
-        result, settings = self.result, self._settings
-        original = self._segments = read_segments(self._directory)
+        result, settings = self.result, self.settings
+        original = self._segments = read_segments(self.directory)
         result.bytes_before = result.bytes_after = sum(segment.size for segment in original)
         if not original:
             return
         buffers = Buffers()
-        producers = read_producers(self._directory, original, settings.now_ms, settings.producer_expiration_ms, buffers)
-        known = self._known
+        producers = read_producers(self.directory, original, settings.now_ms, settings.producer_expiration_ms, buffers)
+        known = self.known
         while True:
             found = cleanable_range(self._segments, known, producers, settings)
             result.found = result.found or found
@@ -304,32 +293,32 @@ class Compactor:
                 break
             if not result.rounds and self._is_uncleanable(found, buffers):
                 break
-            if not result.rounds and self._staging is not None:
+            if not result.rounds and self.staging is not None:
                 self._check_space(found, producers)
             for group in self._round(found, producers):
-                if self._commits_each:
+                if self.commits_each:
                     yield self._plan([group])
                     self._has_committed = True
-                    if self._staging is not None and group.segment.paths:  # its files are in the partition now
-                        self._staging.remove(Place(group.segment.path).parent)
-                        stem = Place(self._directory) / segment_stem(group.segment.base_offset)
+                    if self.staging is not None and group.segment.paths:  # its files are in the partition now
+                        self.staging.remove(Place(group.segment.path).parent)
+                        stem = Place(self.directory) / segment_stem(group.segment.base_offset)
                         group.segment.paths = {suffix: stem + suffix for suffix in group.segment.paths}
             known = known._replace(cleaner_offset=result.end)
-            if result.is_whole or not settings.until_clean or self._staging is None or self._large:
+            if result.is_whole or not settings.until_clean or self.staging is None or self._large:
                 break
         result.bytes_after = sum(segment.size for segment in self._segments)
-        if self._staging is None:
+        if self.staging is None:
             result.bytes_after = result.bytes_before + sum(
                 group.segment.size - group.bytes_before for group in result.groups
             )
             if settings.until_clean and not self._large and result.found is not None and not result.is_whole:
                 self._survey(result.found, producers)
-        if not self._commits_each and result.groups:
+        if not self.commits_each and result.groups:
             yield self._plan(self._final_groups(original))
 
     def _is_uncleanable(self, found: CleanableRange, buffers: Buffers) -> bool:
         """Whether a too large record ends a round before its first segment; the checkpoint is then its start."""
-        limit_bytes = self._settings.record_limit_bytes
+        limit_bytes = self.settings.record_limit_bytes
         if limit_bytes is None or not (large := large_record(self._segments, found, limit_bytes, buffers)):
             return False
         text = (
@@ -341,69 +330,71 @@ class Compactor:
         return large.is_dirty
 
     def _check_space(self, found: CleanableRange, producers: Producers) -> None:
-        settings, frees_each = self._settings, self._frees_each
+        settings, frees_each = self.settings, self._frees_each
         covered = segments_between(self._segments, 0, found.end)
-        if self._has_space(bound(covered, found.end, settings, frees_each), None):
+        if self.has_space(bound(covered, found.end, settings, frees_each), None):
             return
         # Counts the need by a pass without writing.
-        one = self._rounds(self._segments, found, producers, settings, None, self._watcher)
+        one = self.rounds(self._segments, found, producers, settings, None, self.watcher)
         taken, by_segment, largest = SpaceTaken(frees_each), SpaceTaken(True), 0
         for group in one.groups():
             taken.add(group)
             by_segment.add(group)
             largest = max(largest, file_bytes(group.segment))
-        needed, each = taken.needed, by_segment.needed
-        if settings.until_clean and not one.is_whole:
+        counted = [taken.needed, by_segment.needed]
+        if settings.until_clean and not one.is_whole:  # the files of later rounds are not counted
             rest = [file_bytes(segment) for segment in segments_between(self._segments, one.end, found.end)]
-            more = max(rest) if frees_each else sum(rest) + max(largest, *rest)
-            needed = needed.with_more(more, sum(rest))
-            each = each.with_more(max(rest), sum(rest))
-        self._has_space(needed, each)
+            more = [max(rest) if frees_each else sum(rest) + max(largest, *rest), max(rest)]
+            counted = [
+                need._replace(here=round(need.here + each * _GROWTH), elsewhere=need.elsewhere + sum(rest))
+                for need, each in zip(counted, more, strict=True)
+            ]
+        self.has_space(counted[0], counted[1])
 
     def _survey(self, found: CleanableRange, producers: Producers) -> None:
         """Finds the ends of the later rounds: a range stays dirty, unchanged, until its own round."""
         result = self.result
         while not result.is_whole and result.end is not None:
             rest = replace(found, start=result.end)
-            one = Round(self._segments, rest, producers, self._settings, None)
+            one = Round(self._segments, rest, producers, self.settings, None)
             one.survey()
             result.later.append({"dirtyFrom": rest.start, "dirtyTo": one.end, "keys": one.keys})
             result.end, result.is_whole = one.end, one.is_whole
 
     def _round(self, found: CleanableRange, producers: Producers) -> Iterator[CleanedGroup]:
-        make_folder = self._staging.make_folder if self._staging else None
-        one = self._rounds(list(self._segments), found, producers, self._settings, make_folder, self._watcher)
+        make_folder = self.staging.make_folder if self.staging else None
+        one = self.rounds(list(self._segments), found, producers, self.settings, make_folder, self.watcher)
         result = self.result
         result.rounds += 1
         first = len(result.groups)
         for group in one.groups():
             if self._large and any(source.base_offset == self._large.segment for source in group.sources):
                 break
-            if len(result.groups) == first and self._frees_each and self._staging is not None:
+            if len(result.groups) == first and self._frees_each and self.staging is not None:
                 one.check_the_rest()  # damage found later would stop it halfway
             result.groups.append(group)
-            if group.counts["no_key"] and not self._settings.drops_null_keys and self._staging is not None:
+            if group.counts["no_key"] and not self.settings.drops_null_keys and self.staging is not None:
                 left = "segments not yet replaced are left unchanged" if self._has_committed else "nothing was changed"
                 raise UnsupportedError(
-                    f"{self._directory}: records of segment {group.sources[0].base_offset} have no key, and a cleaner "
+                    f"{self.directory}: records of segment {group.sources[0].base_offset} have no key, and a cleaner "
                     f"removes those (--drop-null-keys); {left}"
                 )
             self.result.taken.add(group)
-            if self._staging is not None:
-                model = Place(self._directory) / (segment_stem(group.sources[0].base_offset) + LOG)
+            if self.staging is not None:
+                model = Place(self.directory) / (segment_stem(group.sources[0].base_offset) + LOG)
                 for path in group.segment.paths.values():
-                    self._staging.adopt(path, model)
-            if self._staging is not None and not self._commits_each:
+                    self.staging.adopt(path, model)
+            if self.staging is not None and not self.commits_each:
                 # Redundant now: the new files of the previous round, and a new .log identical to the old one.
-                staged = [each for each in group.sources if each.path.startswith(self._staging.folder + os.sep)]
+                staged = [each for each in group.sources if each.path.startswith(self.staging.folder + os.sep)]
                 for source in staged:
-                    self._staging.remove(Place(source.path).parent)
+                    self.staging.remove(Place(source.path).parent)
                 self.result.taken.subtract(staged)
                 if group.is_copy and not staged:
                     os.unlink(group.segment.path)
                     group.segment.paths[LOG] = group.sources[0].path
             yield group
-        if self._staging is not None:
+        if self.staging is not None:
             new = result.groups[first:]
             gone = {segment.base_offset for group in new for segment in group.sources}
             kept = [segment for segment in self._segments if segment.base_offset not in gone]
@@ -422,15 +413,15 @@ class Compactor:
         for segment, upper in zip(self._segments, uppers, strict=True):
             if id(segment) not in known:
                 sources = segments_between(original, segment.base_offset, upper)
-                is_old = Place(segment.path).parent == self._directory
+                is_old = Place(segment.path).parent == self.directory
                 found.append(CleanedGroup(sources, segment, Counter(rewritten=int(not is_old))))
         return found
 
     def _plan(self, groups: list[CleanedGroup]) -> Plan:
-        plan = Plan(self._directory)
+        plan = Plan(self.directory)
         for group in groups:
             put_in_place(plan, group)
-            if self._staging is not None and not group.is_copy:
+            if self.staging is not None and not group.is_copy:
                 plan.staged_bytes += file_bytes(group.segment)
         return plan
 
@@ -474,13 +465,8 @@ def _is_same(group: CleanedGroup, suffix: str) -> bool:
     if new is None:
         return True
     with Place(old).open() as one, Place(new).open() as other:
-        while data := one.read(_COMPARE_BYTES):
-            if data != other.read(_COMPARE_BYTES):
-                return False
-    return True
+        return one.read() == other.read()
 
-
-# Plans the compaction of the partitions that a command names.
 
 _MIN_MEMORY_BYTES = 64 << 10
 
@@ -589,10 +575,8 @@ class CompactionPlanner(Planner):
             **{name: getattr(self._options, name) for name in TOPIC_NAMES},
             "interval_bytes": self._intervals.of(directory),
         }
-        partition_known = self.nodes.partition(directory)
-        settings, shown = settings_for(
-            self._base, asked, partition_known.own_setting, partition_known.node.server, self._limits_records
-        )
+        sourced = self.nodes.partition(directory).sourced
+        settings, shown = settings_for(self._base, asked, sourced, self._limits_records)
         self.reporter.detail(f"{directory}: {shown}")
         began, is_dry, partition = time.monotonic(), self._change.is_dry, topic_partition_of(directory)
         with ExitStack() as stack:

@@ -45,8 +45,6 @@ from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index
 from kseg.stores.windows import Buffers
 
-# Maps keys to their last offset within a memory limit (Kafka's SkimpyOffsetMap).
-
 ENTRY_BYTES = 24
 LOAD_FACTOR = 0.9
 """log.cleaner.io.buffer.load.factor."""
@@ -65,7 +63,7 @@ def memory_for(keys: int) -> int:
 
 
 class OffsetMap:
-    """A `KeyMap` (``keys``) whose table grows with its keys.
+    """A `KeyMap` (``keys``) whose table grows with its keys, within a memory limit (Kafka's SkimpyOffsetMap).
 
     Each map draws a new secret for its hash, unless it is a partition of a larger map, whose secret it then shares.
     """
@@ -142,9 +140,6 @@ class OffsetMap:
         self._memory.close()
 
 
-# The keys of a window, hashed by any thread.
-
-
 class Hashes(NamedTuple):
     """Hashes of keys in record order; the window's first ``batches`` batches are complete with them."""
 
@@ -154,7 +149,7 @@ class Hashes(NamedTuple):
 
 
 def read_keys(window: Window, verdicts: memoryview, least: int, secret: Secret, buffers: RecordBuffers) -> list[Hashes]:
-    """Returns the keys of offsets ``least`` and above, in parts. Raises DamagedError."""
+    """Returns the keys of offsets ``least`` and above, in parts; any thread may hash them. Raises DamagedError."""
     reader, found = key_map.KeyReader(secret, least), []
     opened: Any = None
 
@@ -184,9 +179,6 @@ def read_keys(window: Window, verdicts: memoryview, least: int, secret: Secret, 
             opened = None
 
 
-# The map of the dirty part of a log (Cleaner.buildOffsetMap).
-
-
 def map_keys(
     offset_map: OffsetMap,
     segment: CleanerSegment,
@@ -196,8 +188,9 @@ def map_keys(
     buffers: Buffers,
     advance: Callable[[int], None] = lambda _: None,
 ) -> bool:
-    """Adds the keys of a segment's offsets from ``start`` on; returns False if the map is full. Raises DamagedError.
+    """Adds the keys of a segment's offsets from ``start`` on (Cleaner.buildOffsetMap).
 
+    Returns False if the map is full. Raises DamagedError.
     ``transactions``: their state at the segment's start; ``advance`` receives the number of bytes read.
     """
     secret = offset_map.keys.secret
@@ -229,16 +222,12 @@ def _put(offset_map: OffsetMap, found: Hashes, window: Window, start: int) -> bo
     return taken == keys
 
 
-# Copies the surviving records of a group of segments into one new segment (Cleaner.cleanSegments, cleanInto).
-
-# v0 and v1 messages: survivors become v2 batches (KIP-724), or, up to 3.9, keep their format.
-
-
 def rebuilt(
     message: Message, keeps: Callable[[Rows], bytes], horizon_ms: int, keeps_format: bool, ends_log: bool = False
 ) -> tuple[bytes, int]:
-    """Returns the survivors of an intact message (b"" if there are none), and their number.
+    """Returns the survivors of an intact v0 or v1 message (b"" if there are none), and their number.
 
+    They become a v2 batch (KIP-724), or, up to 3.9, keep their format.
     ``horizon_ms``: the delete horizon of a batch with a tombstone, which a new v2 batch gets at once. ``ends_log``: the
     last offset must be preserved; v0 and v1 can do this only by keeping the whole message.
     """
@@ -310,9 +299,6 @@ def _offset_of(rows: Rows, row: int) -> int:
     return int(rows.rows[row * layout.ROW_WIDTH + layout.ROW_OFFSET])
 
 
-# The batches of one window, filtered to the records that survive cleaning (Cleaner.cleanInto); thread-safe.
-
-
 class Filtered(NamedTuple):
     """The new batches of a window, and the numbers of its records and batches that are kept, changed or removed."""
 
@@ -329,7 +315,7 @@ def filter_window(
     window: Window,
     erased: memoryview | None = None,
 ) -> Filtered:
-    """Filters one window. Raises DamagedError.
+    """Filters one window to the records that survive cleaning (Cleaner.cleanInto); thread-safe. Raises DamagedError.
 
     ``keeps_tombstones``: tombstones of v0 and v1, and before 3.1 all tombstones, are kept. ``erased``: as in
     `Survivors`.
@@ -409,9 +395,6 @@ def _pack(survivors: kernel.Survivors, out: bytearray, old: memoryview) -> None:
     )  # fmt: skip
     survivors.size = end
     survivors.go_to(survivors.frame + 1)
-
-
-# A round.
 
 
 @dataclass(slots=True)
@@ -533,9 +516,10 @@ class Round:
         transactions: CleanedTransactions,
         advance: Callable[[int], None],
     ) -> CleanedGroup:
-        """Cleans a group into one segment in ``folder``. Raises DamagedError, UnsupportedError, OSError.
+        """Cleans a group into one segment in ``folder`` (Cleaner.cleanSegments). ``transactions``: their state at the
+        start of the group; ``advance`` receives the number of bytes read.
 
-        ``transactions``: their state at the start of the group; ``advance`` receives the number of bytes read.
+        Raises DamagedError, UnsupportedError, OSError.
         """
         counts, horizons = Counts(), Counter[int]()
         writer = SegmentWriter(folder, group[0].base_offset, self._settings.interval_bytes)

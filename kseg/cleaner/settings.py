@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from kseg.errors import UnsupportedError
+from kseg.node.node import SERVER, TOPIC
 from kseg.node.server_properties import ServerProperties
 from kseg.options import declaration
 from kseg.options.declaration import BYTES, MS, RESOURCES, RULES, Number, option
@@ -133,14 +134,13 @@ _INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 def settings_for(
     base: CleanerSettings,
     asked: Mapping[str, float | None],
-    lookup: Callable[[str], str | None],
-    server: ServerProperties | None = None,
+    sourced: Callable[[str], tuple[str | None, str]],
     limits_records: bool = False,
 ) -> tuple[CleanerSettings, str]:
     """Returns ``base`` with the settings of a topic, and the settings as text, each with its source; the index interval
     is reported elsewhere.
 
-    ``asked``: settings from options by field name, None if not given; ``lookup`` returns a topic's setting;
+    ``asked``: settings from options by field name, None if not given; ``sourced``: as `Partition.sourced`;
     ``limits_records``: see `CleanerRules`. Raises UnsupportedError for a setting that is not a number.
     """
     kinds = {field.name: float if field.name == "min_ratio" else int for field in fields(CleanerSettings)}
@@ -151,12 +151,11 @@ def settings_for(
         if (given := asked.get(name)) is not None:
             found[name], sources[name] = given, "by option"
             continue
-        text = lookup(_INTERNAL_SEGMENT_BYTES) if name == "segment_bytes" else None
-        text, sources[name] = text or lookup(topic_name), "the topic's"
-        if text is None and server is not None:
-            text, sources[name] = server.setting(topic_name), "by the broker's file"
+        text, source = sourced(topic_name)
+        if name == "segment_bytes" and (internal := sourced(_INTERNAL_SEGMENT_BYTES)[0]):
+            text, source = internal, TOPIC
+        sources[name] = {TOPIC: "the topic's", SERVER: "by the broker's file"}.get(source, "Kafka's default")
         if text is None:
-            sources[name] = "Kafka's default"
             continue
         try:
             found[name] = kinds[name](text)

@@ -10,7 +10,7 @@ from kseg.options import declaration
 from kseg.options.declaration import CHANGES, INPUT, RULES, Number, PathKind, Value, given_in, option, refuse
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import LAST_OFFSET
-from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
+from kseg.segment.writer import DEFAULT_INTERVAL_BYTES, LARGEST_SEGMENT_BYTES, RollLimits
 
 if TYPE_CHECKING:
     from kseg.export.pushdown import Bounds
@@ -211,8 +211,10 @@ class ConvertOptions:
         return self.base_offset or 0
 
     @property
-    def index_interval(self) -> int:
-        return DEFAULT_INTERVAL_BYTES if self.interval_bytes is None else self.interval_bytes
+    def roll_limits(self) -> RollLimits:
+        """When new segments begin."""
+        interval = DEFAULT_INTERVAL_BYTES if self.interval_bytes is None else self.interval_bytes
+        return RollLimits(self.segment_bytes or LARGEST_SEGMENT_BYTES, interval_bytes=interval)
 
     @property
     def threads(self) -> int:

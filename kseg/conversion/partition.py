@@ -45,7 +45,7 @@ from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import READABLE_CODES, Batch, Damage, Message, Message07, Problem, RecordBatch, Survey
 from kseg.segment.reader import Run, SegmentReader, open_segment
-from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
+from kseg.segment.writer import LogWriter, WrittenSegment
 
 if TYPE_CHECKING:
     from kseg.export.pushdown import Bounds
@@ -64,8 +64,6 @@ def losses_text(losses: Counter[str]) -> str:
     """Returns all losses as text."""
     return ", ".join(text.format(losses[text]) for text in _LOSSES if losses[text])
 
-
-# Recompresses v2 batches: all header fields except codec, size and CRC stay the same.
 
 _of_thread = threading.local()
 
@@ -95,7 +93,8 @@ class Refused(Exception):
 
 
 def recode(buffer: Sliceable, frames: memoryview, origin: int, target: Target, max_bytes: int) -> list[Any]:
-    """Recompresses the batches at frames of the buffer (rows FRAME_*); may run on any thread.
+    """Recompresses the v2 batches at frames of the buffer (rows FRAME_*): all header fields except codec, size and CRC
+    stay the same. May run on any thread.
 
     Its worth: one by one, batches of a record or two take 1.75 times the processor time to become zstd. ``origin``:
     position of the buffer in the file. Returns complete batches end to end (bytearray), and between them the omitted
@@ -140,16 +139,14 @@ def recompressed(data: BytesLike, header: RecordBatchHeader, target: Target, max
     return build_batch(header, opened(data, header, max_bytes), target)
 
 
-# Converts batches one by one to the requested format, codec and size.
-#
-# As in Kafka's cleaner and down-conversion, a compressed message becomes one batch and vice versa, and uncompressed
-# messages become batches of one record. Several uncompressed messages are grouped only if they are to be compressed. If
-# only the codec of a v2 batch changes, all other fields stay.
-
-
 class Converter:
-    """``add`` and ``flush`` return functions that build the new batches, in order. ``found`` gets the losses.
+    """Converts batches one by one to the requested format, codec and size.
 
+    As in Kafka's cleaner and down-conversion, a compressed message becomes one batch and vice versa, and uncompressed
+    messages become batches of one record. Several uncompressed messages are grouped only if they are to be compressed.
+    If only the codec of a v2 batch changes, all other fields stay.
+
+    ``add`` and ``flush`` return functions that build the new batches, in order. ``found`` gets the losses.
     Raises Refused for a damaged batch; functions returned by ``add`` raise it, too.
     """
 
@@ -252,8 +249,6 @@ class Converter:
             )
         self._found.losses.update(text for text, is_lost in lost.items() if is_lost)
 
-    # v2
-
     def _add_v2(self, batch: RecordBatch) -> Iterator[Build]:
         self._count_losses(batch)
         header, magic = batch.header, 2 if self._magic is None else self._magic
@@ -261,10 +256,8 @@ class Converter:
         is_bare = header.is_control or header.record_count == 0
         if magic < MAGIC_V2:
             if not is_bare:
-                append_time = header.max_timestamp if header.is_log_append_time else None
                 self._check(batch)
-                fields = BatchFields(self._target(header.codec, magic), append_time=append_time if magic else None)
-                yield from self._group(magic, fields, self._counted(batch.rows()))
+                yield from self._group(magic, self._fields_of(batch, magic), self._counted(batch.rows()))
             return
         if is_bare or header.delete_horizon_ms is not None or self._request.batch_bytes is None:
             yield from self.flush()
@@ -278,16 +271,18 @@ class Converter:
                 yield partial(recompressed, batch.data, header, target, self._request.max_batch_bytes), 4 * batch.size
             return
         self._check(batch)
-        yield from self._group(magic, self._fields_of(header, magic), self._counted(batch.rows()))
+        yield from self._group(magic, self._fields_of(batch, magic), self._counted(batch.rows()))
 
-    def _fields_of(self, header: RecordBatchHeader, magic: int) -> BatchFields:
+    def _fields_of(self, batch: Message | RecordBatch, magic: int) -> BatchFields:
+        """Returns the header fields of a batch that the new format has."""
+        header, target = batch.header, self._target(batch.header.codec, magic)
+        append_time = batch.max_timestamp if header.is_log_append_time and magic else None
+        if magic < MAGIC_V2 or not isinstance(header, RecordBatchHeader):
+            return BatchFields(target, append_time=append_time)
         return BatchFields(
-            self._target(header.codec, magic), header.base_offset, header.last_offset,
-            header.max_timestamp if header.is_log_append_time else None, header.is_transactional,
+            target, header.base_offset, header.last_offset, append_time, header.is_transactional,
             header.partition_leader_epoch, header.producer_id, header.producer_epoch, header.base_sequence,
         )  # fmt: skip
-
-    # v0, v1
 
     def _add_legacy(self, batch: Any, next_offset: int) -> Iterator[Build]:
         _check_offsets(batch, next_offset)
@@ -298,11 +293,7 @@ class Converter:
             yield from self.flush()
             yield partial(bytes, batch.data), batch.size
             return
-        append_time = batch.header.timestamp if batch.header.is_log_append_time and magic else None
-        fields = BatchFields(self._target(codec, magic), append_time=append_time)
-        yield from self._group(magic, fields, self._counted(batch.rows()), not codec)
-
-    # Batches of which only some records are wanted
+        yield from self._group(magic, self._fields_of(batch, magic), self._counted(batch.rows()), not codec)
 
     def part(self, batch: Any, wanted: "Bounds") -> tuple[int, Iterator[Build]] | None:
         """Converts the wanted records of one valid batch. Returns the first offset and the builds, None for no record.
@@ -318,21 +309,14 @@ class Converter:
         self._count_losses(batch)
         if isinstance(batch, RecordBatch):
             _check_codec(batch.header)
-            fields = self._fields_of(batch.header, magic)
-            last = min(batch.header.last_offset, wanted.last_offset)
-            if magic == MAGIC_V2:
-                fields = replace(fields, base_offset=base, last_offset=last, sequence=fields.sequence_at(base))
-            else:
-                fields = BatchFields(fields.target, append_time=fields.append_time if magic else None)
-        else:
-            append_time = batch.header.timestamp if batch.header.is_log_append_time and magic else None
-            fields = BatchFields(self._target(batch.header.codec, magic), append_time=append_time)
+        fields = self._fields_of(batch, magic)
+        if fields.last_offset is not None:
+            last = min(fields.last_offset, wanted.last_offset)
+            fields = replace(fields, base_offset=base, last_offset=last, sequence=fields.sequence_at(base))
         return base, self._group(magic, fields, self._counted(chain([first], kept)))
 
-    # 0.7
-
     def _numbered(self, batch: Message07) -> Iterator[Rows]:
-        """Yields the records with their new offsets, and with a header of their position if that is wanted."""
+        """Yields the records of 0.7 with their new offsets, and with a header of their position if that is wanted."""
         name, value = self._request.position_header, b"%d" % batch.base_offset
         key = None if name is None else name.encode("utf-8", "surrogateescape")
         for rows in batch.rows():
@@ -348,8 +332,6 @@ class Converter:
                 if key is not None:
                     rows.rows[at + layout.ROW_HEADERS], rows.rows[at + layout.ROW_HEADER_COUNT] = 0, 1
             yield Rows(payload, rows.rows, headers, rows.count)
-
-    # All
 
     def _group(
         self, magic: int, fields: BatchFields, batches: Iterator[Rows], is_plain: bool = False
@@ -690,7 +672,9 @@ class _Conversion:
                     return
             first, builds = found or (batch.first_offset(), None)
             base = base if first is None else first
-            self._follow_transaction(batch)
+            if isinstance(batch, RecordBatch) and batch.header.is_transactional:
+                change = self._open_producers.discard if batch.is_control else self._open_producers.add
+                change(batch.header.producer_id)
             if self._has_left_out and base > self.found.next_offset:
                 self.found.gaps.append((self.found.next_offset, base - 1))
             self._has_left_out = False
@@ -720,11 +704,6 @@ class _Conversion:
     def _has_begun(self) -> bool:
         """Whether a batch was kept."""
         return self._writer is not None or bool(self.found.segments)
-
-    def _follow_transaction(self, batch: Batch) -> None:
-        if isinstance(batch, RecordBatch) and batch.header.is_transactional:
-            change = self._open_producers.discard if batch.is_control else self._open_producers.add
-            change(batch.header.producer_id)
 
     def _impossible(self, batch: Batch) -> Problem | None:
         """Returns a problem of the header that no writer produces and no segment can contain, although the checksum is
@@ -793,13 +772,11 @@ class _Conversion:
         """Starts the first segment, or the segments for one old segment."""
         if self._writer is not None:
             return
-        request = self._request
-        limits = RollLimits(request.segment_bytes or LARGEST_SEGMENT_BYTES, interval_bytes=request.index_interval)
         if not self._is_07:
             self.found.next_offset = max(self.found.next_offset, base_offset)
         if self._is_07 and self.found.segments:
             base_offset = self.found.segments[-1].next_offset
-        self._writer = LogWriter(self._folder, base_offset, limits)
+        self._writer = LogWriter(self._folder, base_offset, self._request.roll_limits)
 
     @property
     def _is_07(self) -> bool:

@@ -156,8 +156,6 @@ def _is_same(path: str, other: str) -> bool:
         return mine.read() == theirs.read()
 
 
-# Checks that the output of a conversion fits on the disk: by an estimate, and if that is too large, by a dry run.
-
 _SAME, _OTHER_FORMAT, _EXPANDED = 1.25, 4, 30
 """Estimated largest growth of segments: with a worse codec, from messages to batches, without compression."""
 
@@ -165,8 +163,8 @@ _SAME, _OTHER_FORMAT, _EXPANDED = 1.25, 4, 30
 def _check_space(
     path: str, files: list[segment_files.SegmentFile], request: ConvertOptions, rewritten: Callable[[None], Converted]
 ) -> None:
-    """Raises KsegError if new segments for all of ``files`` do not fit into the file system of ``path``, and the errors
-    of `rewrite`. ``rewritten``: calls it.
+    """Raises KsegError if new segments for all of ``files`` do not fit on the disk of ``path``, by an estimate, and if
+    that is too large by a dry run. Raises the errors of `rewrite`, too. ``rewritten``: calls it.
     """
     growth: float = _SAME if request.magic is None and request.batch_bytes is None else _OTHER_FORMAT
     if request.target is not None and not request.target.codec:

@@ -295,8 +295,6 @@ def _batches(
     return wanted, batches()
 
 
-# Tables in directories by topic, partition and date, as Hive names them
-
 OpenOutput = Callable[[str], AbstractContextManager[TableOutput]]
 """Opens a new file as an output."""
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
@@ -364,7 +362,8 @@ def _measured(files: dict[str, int], open_output: OpenOutput | None, root: str, 
 
 
 class _PartitionedTables:
-    """Files of the rows of one partition each, in their order, named by the first offset. A context manager."""
+    """Tables in directories by topic, partition and date, as Hive names them: files of the rows of one partition each,
+    in their order, named by the first offset. A context manager."""
 
     def __init__(
         self, made: NewDirectories, options: ConvertOptions, wanted: Any, open_output: OpenOutput, is_dry: bool

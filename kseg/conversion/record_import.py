@@ -52,7 +52,7 @@ from kseg.kernel.layout.rows import ROW_HEADER_COUNT, ROW_WIDTH
 from kseg.kernel.records.building import Area
 from kseg.limits import CHUNK_ROWS, MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET, SegmentFile, is_new_partition, own_name, parse_partition_name, segment_file
-from kseg.segment.writer import LARGEST_SEGMENT_BYTES, RollLimits, WrittenSegment
+from kseg.segment.writer import WrittenSegment
 from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT
 
@@ -84,8 +84,6 @@ def import_records(
         messages.detail(f"{name}: {partition.records} records")
     return [plan_of_new(Place(output) / name, partition.files, "") for name, partition in work.partitions.items()]
 
-
-# Lines
 
 _RECORD_FIELDS, _BATCH_FIELDS = names_in(RECORD) | {"proven"}, names_in(BATCHES)
 """All fields that a dump writes, including derived ones that are ignored here."""
@@ -376,11 +374,11 @@ class NewPartition(rows_writer.RowsWriter):
 
     def __init__(self, name: str, request: ConvertOptions, folder: str | None) -> None:
         self._magic = 2 if request.magic is None else request.magic
-        limits = RollLimits(request.segment_bytes or LARGEST_SEGMENT_BYTES, interval_bytes=request.index_interval)
         batch_bytes = request.batch_bytes or rows_writer.GROUP_BYTES
         super().__init__(
-            name, folder, request.target or NONE, batch_bytes, limits, "", self._magic, request.first_offset
-        )
+            name, folder, request.target or NONE, batch_bytes, request.roll_limits, "", self._magic,
+            request.first_offset,
+        )  # fmt: skip
         self.files: dict[str, int] = {}
         self.records = 0
         self._request = request
@@ -456,8 +454,6 @@ class NewPartition(rows_writer.RowsWriter):
         yield from grouper.add(rows_writer.BatchFields(target, append_time=append_time), iter([rows]), None)
         yield from grouper.flush()
 
-    # The end
-
     def _end_segment(self) -> None:
         if self._writer is not None:
             self._segments += self._writer.finish()
@@ -526,8 +522,6 @@ def _add_tables(work: Import, paths: Sequence[str], request: ConvertOptions) -> 
                 raise nothing_written(path, error) from error
 
 
-# Files of a directory
-
 _FOREIGN = {
     "_delta_log": "a Delta table: give the files that deltalake names",
     "metadata": "an Iceberg table: give the files that pyiceberg names",
@@ -571,9 +565,6 @@ def _refuse(error: OSError) -> None:
     raise PathError(f"{error.filename}: {error.strerror}") from error
 
 
-# Rows of a file
-
-
 _PLACE_COLUMNS = ("topic", "partition", OFFSET)
 _SORT_BYTES, _RUN_BYTES = 32 << 20, 256 << 10
 """Size of the rows that are sorted at once, and of a batch of them: each sorted run has one in memory."""
@@ -592,9 +583,6 @@ class _Rows(NamedTuple):
     @property
     def offsets(self) -> Sequence[int]:
         return int64_column(self.batch.column(OFFSET)) if OFFSET in self.batch.schema.names else ()
-
-    def from_row(self, count: int) -> "_Rows":
-        return _Rows(self.name, (*self.place[:2], self.offsets[count]), self.batch[count:])
 
 
 class _Stream(NamedTuple):
@@ -739,7 +727,10 @@ def _merged(streams: Sequence[_Stream]) -> Iterator[tuple[_Rows, str]]:
         for at, head, rest in taken:
             count = max(bisect_right(head.offsets, end), 1) if head.offsets else len(head.batch)
             parts.append(pa.Table.from_batches([head.batch[:count]]))
-            push(at, head.from_row(count) if count < len(head.batch) else next(rest, None), rest)
+            if count < len(head.batch):
+                push(at, _Rows(head.name, (*head.place[:2], head.offsets[count]), head.batch[count:]), rest)
+            else:
+                push(at, next(rest, None), rest)
         joined = pa.concat_tables(parts or [pa.table({})], promote_options="default")
         for batch in (joined.sort_by(OFFSET).combine_chunks() if len(parts) > 1 else joined).to_batches():
             yield _Rows(taken[0][1].name, taken[0][1].place, batch), streams[taken[0][0]].path

@@ -151,9 +151,6 @@ class Grouper:
             yield partial(build_wrapper, *wrapper, area.take(), target), size
 
 
-# Records without batches
-
-
 class NewRecord(NamedTuple):
     """``timestamp`` in ms, -1 for none; ``append_time``: the same for LogAppendTime, otherwise None."""
 
@@ -363,9 +360,6 @@ class PartitionWriters(Generic[Partition]):
         """Closes open files; the caller removes the folders."""
         for each in self._open.values():
             each.close()
-
-
-# Side files
 
 
 def make_side_files(segments: list[WrittenSegment], seed: bytes | None) -> Iterator[tuple[str, bytes]]:

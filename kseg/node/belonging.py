@@ -7,6 +7,7 @@ other partition has by chance, such as a producer's sequence at an offset, outwe
 
 import os
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -121,12 +122,8 @@ class WeighedSegment:
     """Positions and sizes of the first and the last batch."""
     evidence: list[Evidence] = field(default_factory=list)
     copies: list[str] = field(default_factory=list)
-    snapshots: _Count = field(default_factory=_Count)
-    offsets: _Count = field(default_factory=_Count)
-    times: _Count = field(default_factory=_Count)
-    aborted: _Count = field(default_factory=_Count)
-    epochs: _Count = field(default_factory=_Count)
-    sequences: _Count = field(default_factory=_Count)
+    counts: defaultdict[str, _Count] = field(default_factory=lambda: defaultdict(_Count))
+    """By side file, or kind of evidence."""
     firsts: dict[int, tuple[int, int]] = field(default_factory=dict)
     lasts: dict[int, tuple[int, int]] = field(default_factory=dict)
 
@@ -298,26 +295,32 @@ class _Partition:
         segment.last, segment.tail = max(segment.last, last), (position, size)
         for at, offset in _within(positions, position, position + size - 1):
             if at != position or offset < first:
-                segment.offsets.add(False, f"position {at} for offset {offset}")
+                segment.counts[INDEX].add(False, f"position {at} for offset {offset}")
             elif offset in (first, last):
-                segment.offsets.add(True)
+                segment.counts[INDEX].add(True)
         for offset, timestamp in _within(times, first, last):
-            segment.times.add(timestamp == batch.max_timestamp, f"timestamp {timestamp} at offset {offset}")
+            segment.counts[TIME_INDEX].add(
+                timestamp == batch.max_timestamp, f"timestamp {timestamp} at offset {offset}"
+            )
         is_marker = bool(batch.attributes & CONTROL)
         for offset, aborter in _within(markers, first, last):
             fits = is_marker and (offset, aborter) == (last, producer)
-            segment.aborted.add(fits, f"the end of a transaction of producer {aborter} at offset {offset}")
+            segment.counts[TRANSACTION_INDEX].add(
+                fits, f"the end of a transaction of producer {aborter} at offset {offset}"
+            )
         for offset, mark in _within(self._marks, first, last):
             if is_marker and mark.producer_id == producer:
                 continue  # 0.11 stored a marker's offset
             known = (mark.producer_id, mark.producer_epoch, mark.last_sequence, offset)
             fits = known == (producer, batch.producer_epoch, sequence_after(batch.base_sequence, last - first), last)
             if not fits or mark.timestamp == batch.max_timestamp:  # the cleaner may have changed the timestamp
-                segment.snapshots.add(fits, f"a batch of producer {mark.producer_id} that ends at offset {offset}")
+                segment.counts[SNAPSHOTS].add(
+                    fits, f"a batch of producer {mark.producer_id} that ends at offset {offset}"
+                )
         if self._epochs and batch.epoch >= 0 and first >= self._epochs[0][0]:
             epoch = self._epochs[bisect_right(self._epochs, (first, 1 << 62)) - 1][1]
             text = f"leader epoch {epoch} for offset {first}, whose batch has {batch.epoch}"
-            segment.epochs.add(epoch == batch.epoch, text)
+            segment.counts[EPOCHS].add(epoch == batch.epoch, text)
         if producer >= 0 and batch.base_sequence >= 0 and len(segment.lasts) < _MAX_PRODUCERS:
             segment.firsts.setdefault(producer, (batch.producer_epoch, batch.base_sequence))
             end = sequence_after(batch.base_sequence, last - first)
@@ -335,16 +338,14 @@ class _Partition:
                 is_lower = epoch < before[0] or sequence <= before[1]
                 if continues or is_lower or before[2].last + 1 == segment.first:
                     text = f"sequence {sequence} of producer {producer} follows {before[1]}"
-                    segment.sequences.add(continues, text)
-                    before[2].sequences.add(continues, text)
+                    segment.counts[SEQUENCES].add(continues, text)
+                    before[2].counts[SEQUENCES].add(continues, text)
             seen |= {producer: (*last, segment) for producer, last in segment.lasts.items()}
 
-    # Weighing
-
     def _of_side_files(self, segment: WeighedSegment) -> Iterator[Evidence]:
-        yield from _weighed(SNAPSHOTS, segment.snapshots, 5, _CERTAIN, "producer snapshots have")
+        yield from _weighed(SNAPSHOTS, segment.counts[SNAPSHOTS], 5, _CERTAIN, "producer snapshots have")
         behind = segment.behind
-        if behind is not None and segment.lasts and not segment.snapshots.fits:
+        if behind is not None and segment.lasts and not segment.counts[SNAPSHOTS].fits:
             # Whether the snapshot of the segment's end has producers with batches in it, but none of those in the file.
             listed = self._listed.get(behind, {})
             here = [producer for producer, last in listed.items() if segment.base <= last < behind]
@@ -353,15 +354,15 @@ class _Partition:
                 text = f"the producer snapshot of offset {behind} has producer {one}, and none of those in the segment"
                 yield Evidence(SNAPSHOTS, 2, text)
         stem = segment.file.name.removesuffix(LOG)
-        yield from _weighed(INDEXES, segment.offsets, 2, 2, f"{stem}{INDEX} has")
-        yield from _weighed(INDEXES, segment.times, 2, 4, f"{stem}{TIME_INDEX} has")
-        yield from _weighed(INDEXES, segment.aborted, 2, 4, f"{stem}{TRANSACTION_INDEX} has")
-        if segment.sequences.fits:
+        for suffix, support in ((INDEX, 2), (TIME_INDEX, 4), (TRANSACTION_INDEX, 4)):
+            yield from _weighed(INDEXES, segment.counts[suffix], 2, support, f"{stem}{suffix} has")
+        sequences, epochs = segment.counts[SEQUENCES], segment.counts[EPOCHS]
+        if sequences.fits:
             yield Evidence(SEQUENCES, -2, "producers continue in it or behind it")
-        elif segment.sequences.misfits:
-            yield Evidence(SEQUENCES, 1, segment.sequences.example)
-        if segment.epochs.misfits > segment.epochs.fits:
-            yield Evidence(EPOCHS, 1, f"{LEADER_EPOCHS} has {segment.epochs.example}")
+        elif sequences.misfits:
+            yield Evidence(SEQUENCES, 1, sequences.example)
+        if epochs.misfits > epochs.fits:
+            yield Evidence(EPOCHS, 1, f"{LEADER_EPOCHS} has {epochs.example}")
 
     def _of_neighbours(self, segment: WeighedSegment) -> Iterator[Evidence]:
         """Yields what names and ends of adjacent segments, and the checkpoints, say about the segment's offsets."""

@@ -19,11 +19,11 @@ from kseg.node.coordinators import log_extent, topic_id_at
 from kseg.node.metadata_image import PartitionImage
 from kseg.node.node import Node, by_cluster, newest_metadata
 from kseg.releases.metadata import ELR_VERSION
-from kseg.segment.files import LAST_OFFSET, SegmentFile, list_segments
+from kseg.segment.files import LAST_OFFSET, SegmentFile, between, list_segments
 from kseg.segment.items import RecordBatch
 from kseg.segment.reader import open_segment
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, EpochEntry, read_leader_epochs
-from kseg.sidefiles.problems import SideFileProblem
+from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores.place import Place
 
 _MAX_EPOCH_BYTES = 1 << 22
@@ -254,9 +254,8 @@ def _epochs_at(path: str, end: int) -> tuple[EpochEntry, ...]:
     if there is none that can be read."""
     with suppress(OSError):
         items = list(read_leader_epochs((Place(path) / LEADER_EPOCHS).head(_MAX_EPOCH_BYTES)))
-        entries: list[EpochEntry] = [item for item in items if not isinstance(item, SideFileProblem)]
-        if entries and len(entries) == len(items):
-            return tuple(entry for entry in entries if entry.start_offset < end)
+        if items and not problems_of(items):
+            return tuple(entry for entry in entries_of(items) if entry.start_offset < end)
     found: list[EpochEntry] = []
     for batch in batches_between(path, 0, LAST_OFFSET):
         epoch = batch.header.partition_leader_epoch
@@ -274,7 +273,7 @@ def count_records(path: str, first: int, last: int) -> int | None:
     be read."""
     count = 0
     try:
-        if len(_segments(path, first, last)) > _MAX_COUNTED_SEGMENTS:
+        if len(_logs(path, first, last)) > _MAX_COUNTED_SEGMENTS:
             return None
         for batch in batches_between(path, first, last):
             if batch.is_control:
@@ -288,15 +287,13 @@ def count_records(path: str, first: int, last: int) -> int | None:
     return count
 
 
-def _segments(path: str, first: int, last: int) -> list[SegmentFile]:
-    logs = [file for file in list_segments(path) if file.kind == LOG and not file.leftover]
-    ends = [*((file.base_offset or 0) for file in logs[1:]), LAST_OFFSET]
-    return [file for file, end in zip(logs, ends, strict=True) if (file.base_offset or 0) <= last and end > first]
+def _logs(path: str, first: int, last: int) -> list[SegmentFile]:
+    return between([file for file in list_segments(path) if file.kind == LOG and not file.leftover], first, last)
 
 
 def batches_between(path: str, first: int, last: int) -> Iterator[RecordBatch]:
     """Yields the intact batches that have offsets of a range. Raises KsegError."""
-    for file in _segments(path, first, last):
+    for file in _logs(path, first, last):
         with open_segment(file) as reader:
             for item in reader:
                 if isinstance(item, RecordBatch) and item.is_valid and item.base_offset <= last:

@@ -270,7 +270,8 @@ def load_readable(
         cut = "; the transaction that is open there" if loader.finish() else ""
         errors.append(KsegError(f"{path}: {what}{cut}"))
         if not markers:
-            markers.extend([*_transaction_markers(logs), (LAST_OFFSET, BEGIN_TRANSACTION)])
+            ends = sorted((offset, value[1]) for offset, value in _values_in(logs, _MARKERS))
+            markers.extend([*ends, (LAST_OFFSET, BEGIN_TRANSACTION)])
         offset, kind = markers[bisect_left(markers, (found.offset, 0))]
         if kind != BEGIN_TRANSACTION and offset >= loader.start:
             loader.start = offset + 1
@@ -326,15 +327,14 @@ def _first_readable(
     return found, unread
 
 
-def _transaction_markers(files: list[SegmentFile]) -> list[tuple[int, int]]:
-    """Returns the offsets and types of all markers of transactions."""
-    found = []
+def _values_in(files: list[SegmentFile], kinds: Kinds) -> Iterator[tuple[int, bytes]]:
+    """Yields offset and value of the records of these types in the .log files that can be read."""
     for _, batch in _batches_of_log(files):
         if batch is not None and not batch.is_control:
             with suppress(UndecodableError):
-                values = record_values(batch)
-                found += [(offset, value[1]) for offset, value in values if value and _is_of(value, _MARKERS)]
-    return sorted(found)
+                for offset, value in record_values(batch):
+                    if value is not None and _is_of(value, kinds):
+                        yield offset, value
 
 
 def _logs(files: list[SegmentFile], start: int = -1) -> list[SegmentFile]:
@@ -423,9 +423,6 @@ def _at_snapshot(loader: BatchLoader | None, snapshot: SegmentFile | None, found
     return loader
 
 
-# Topics with their settings, registered nodes and partitions. All that can be read and replayed counts. Most records
-# are of other types; of these only two bytes are looked at.
-
 MAX_BYTES = 256 << 20
 """Larger metadata are ignored: reading them would take too long for the settings that they give."""
 
@@ -441,7 +438,10 @@ _BROKER_RESOURCE = 4
 
 @dataclass
 class TopicSettings:
-    """``image``: topics, settings and registered nodes. ``lacking``: why records are missing or unreadable, so that
+    """Topics with their settings, registered nodes and partitions, of all that can be read and replayed. Most records
+    are of other types; of these only two bytes are looked at.
+
+    ``image``: topics, settings and registered nodes. ``lacking``: why records are missing or unreadable, so that
     topics may be unknown; "" if all are there."""
 
     image: MetadataImage
@@ -510,17 +510,14 @@ def unclean_elections(metadata: TopicSettings, partition: tuple[str, int]) -> li
     """Returns the leader epochs of a partition for which a leader was elected that may have lacked what was committed,
     as far as the log reaches back. ``partition``: topic id and number."""
     found, elections = list[int](), 0
-    for _, batch in _batches_of_log(metadata.files):
-        if batch is None or batch.is_control:
-            continue
-        with suppress(UndecodableError, MessageError):
-            for _, value in record_values(batch):
-                fields = read_framed(value, CLUSTER_METADATA).fields if _is_of(value, _CHANGES) else {}
-                is_own = (fields.get("topicId"), fields.get("partitionId")) == partition
-                if is_own and fields.get("leader", NO_LEADER_CHANGE) != NO_LEADER_CHANGE:
-                    elections += 1
-                    if fields.get("leaderRecoveryState") == RECOVERING:
-                        found.append(elections)
+    for _, value in _values_in(metadata.files, _CHANGES):
+        with suppress(MessageError):
+            fields = read_framed(value, CLUSTER_METADATA).fields
+            is_own = (fields.get("topicId"), fields.get("partitionId")) == partition
+            if is_own and fields.get("leader", NO_LEADER_CHANGE) != NO_LEADER_CHANGE:
+                elections += 1
+                if fields.get("leaderRecoveryState") == RECOVERING:
+                    found.append(elections)
     last = metadata.partitions[partition].leader_epoch
     return [last - elections + number for number in found]
 
@@ -551,11 +548,6 @@ def _settings_in(files: tuple[SegmentFile, ...], _states: tuple[object, ...], la
     return TopicSettings(loaded.image, str(errors[0]) if errors else lacking, list(files))
 
 
-# What a node's copy of __cluster_metadata says about the quorum, and whether the node is its only voter.
-#
-# Sources: KRaftControlRecordStateMachine, QuorumState and MetaProperties of Kafka 4.4.0; KIP-630, KIP-853.
-
-
 class Raft(NamedTuple):
     """What a copy of the log says about the quorum: offset and epoch that none of its files exceeds, the newest
     timestamp, kraft.version, and the voters as the newest KRAFT_VOTERS has them."""
@@ -573,7 +565,8 @@ class Raft(NamedTuple):
 
 
 def read_raft(directory: str, files: list[SegmentFile]) -> Raft:
-    """Reads the control records of all snapshots, also of the bootstrap snapshot, and logs. Raises KsegError."""
+    """Reads the control records of all snapshots, also of the bootstrap snapshot, and logs. Raises KsegError. Sources:
+    KRaftControlRecordStateMachine and QuorumState of Kafka 4.4.0; KIP-630, KIP-853."""
     offset = epoch = version = 0
     timestamp, voters, newest = -1, list[dict[str, Any]](), -1
     read = [file for file in files if not file.leftover and (file.kind == LOG or file.epoch is not None)]

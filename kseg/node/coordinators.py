@@ -33,11 +33,6 @@ from kseg.sidefiles.checkpoints import LOG_STARTS
 from kseg.sidefiles.text_files import PARTITION_METADATA, topic_id_in
 from kseg.stores.place import Place
 
-# Reads __transaction_state of a node: transactional ids of producers, states of their transactions.
-#
-#     key     i16 record type 0, then the id (i16 length, bytes)
-#     value   i16 version, then i64 producer id in all versions; null if the id has expired
-
 Partition = tuple[str, int]
 """Topic and number."""
 TOPIC = "__transaction_state"
@@ -64,31 +59,6 @@ class TransactionState(NamedTuple):
     update_ms: int | None = None
 
 
-def transaction_states(log_directories: Iterable[str]) -> dict[int, TransactionState]:
-    """Returns the state in the last record of each producer id, by the log directories of a node, or of the nodes of a
-    cluster; ids that are not UTF-8 are decoded like file names.
-
-    The id of an expired producer is known until the log cleaner removes its record.
-    """
-    try:
-        logs = [list_segments(path) for path in _longest_copies(log_directories, TOPIC)]
-    except (KsegError, OSError):
-        return {}
-    found: dict[int, tuple[str, bytes]] = {}
-    scratch, left = Scratch(), MAX_STATE_BYTES
-    ranked = zip_longest(*(reversed([file for file in files if file.kind == LOG]) for files in logs))
-    for file in filter(None, chain.from_iterable(ranked)):  # the last segment of each partition first
-        try:
-            with open_segment(file.path, scratch) as reader:
-                left -= reader.source.size
-                if left < 0:
-                    break
-                found = dict(_records_in(reader)) | found
-        except (KsegError, OSError):
-            continue  # verification of that partition itself reports the error
-    return {producer_id: _state(*record) for producer_id, record in found.items()}
-
-
 def partitions_in(log_directory: str, topic: str | None = None) -> Iterator[tuple[Partition, str]]:
     """Yields the partitions, of one topic if it is given, with their paths; no renamed ones. Raises PathError."""
     for path in list_partitions(log_directory):
@@ -98,25 +68,12 @@ def partitions_in(log_directory: str, topic: str | None = None) -> Iterator[tupl
             yield place, path
 
 
-def _longest_copies(log_directories: Iterable[str], topic: str) -> list[str]:
-    """Returns the paths of the partitions of a topic; of several copies that of the one that ends last, which the
-    others fetch. Raises KsegError."""
-    found: dict[Partition, list[str]] = defaultdict(list)
-    for one in log_directories:
-        for place, path in partitions_in(one, topic):
-            found[place].append(path)
-    scratch = Scratch()
-
-    def end(path: str) -> int:
-        with suppress(KsegError, OSError):  # reported by the check of the partition
-            return (log_extent(path, scratch) or (0, 0))[1]
-        return -1
-
-    return [paths[0] if len(paths) == 1 else max(paths, key=end) for paths in found.values()]
-
-
 def _records_in(reader: SegmentReader) -> Iterator[tuple[int, tuple[str, bytes]]]:
-    """Yields producer id, transactional id and value of each record that has them."""
+    """Yields producer id, transactional id and value of each record of __transaction_state that has them.
+
+    key     i16 record type 0, then the id (i16 length, bytes)
+    value   i16 version, then i64 producer id in all versions; null if the id has expired
+    """
     for batch in reader.intact():
         if not isinstance(batch, RecordBatch) or batch.is_control:
             continue
@@ -154,8 +111,6 @@ def _state(name: str, value: bytes) -> TransactionState:
         fields["transactionLastUpdateTimestampMs"],
     )
 
-
-# Judges the open transactions of a partition by these states.
 
 OPEN, HANGING, ENDING = "open", "hanging", "ending"
 ENDING_STATES = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
@@ -198,43 +153,33 @@ def judge(
     """Judges one open transaction of a partition, given by topic and number. ``now_ms``: a time at which the
     coordinator was running, in ms since the epoch; None if unknown; ``knows_all``: see `Coordinators`."""
     state, age_ms = states.get(transaction.producer_id), transaction.age_ms(now_ms)
-    verdict = verdict_of(transaction.producer_epoch, state, partition, age_ms, knows_all)
-    why = why_hanging(state, age_ms, knows_all) if verdict == HANGING else ""
-    return Judged(transaction, state, age_ms, verdict, why)
+    return Judged(
+        transaction, state, age_ms, *verdict_of(transaction.producer_epoch, state, partition, age_ms, knows_all)
+    )
 
 
 def verdict_of(
     producer_epoch: int, state: TransactionState | None, partition: tuple[str | None, int | None], age_ms: int | None,
     knows_all: bool = False,
-) -> str:  # fmt: skip
-    """Returns OPEN, HANGING or ENDING; ``state``: the coordinator's record of the producer."""
+) -> tuple[str, str]:  # fmt: skip
+    """Returns OPEN, HANGING or ENDING, and the reason for HANGING; ``state``: the coordinator's record of the
+    producer."""
     if state is None and knows_all:
-        return HANGING
+        return HANGING, f"hanging: no copy of {TOPIC} in the cluster has its producer, so nothing ends it"
     if state is None or state.state is None:
         # The record may be on another broker. Then only the age counts: brokers allow no longer timeout by default.
-        return HANGING if age_ms is not None and age_ms > TRANSACTION_LIMIT_MS else OPEN
+        if age_ms is None or age_ms <= TRANSACTION_LIMIT_MS:
+            return OPEN, ""
+        return HANGING, f"hanging by its age, unless a {TOPIC} that is not here has its producer"
     if state.state in ENDING_STATES:
-        return ENDING
-    is_ongoing = (state.state, state.producer_epoch) == (_ONGOING, producer_epoch)
-    will_end = is_ongoing and partition in (state.partitions or ()) and not _is_overdue(state, age_ms)
-    return OPEN if will_end else HANGING
-
-
-def _is_overdue(state: TransactionState | None, age_ms: int | None) -> bool:
-    """Whether the coordinator should have aborted a transaction: it is older than its timeout."""
-    timeout_ms = state.timeout_ms if state is not None and state.state == _ONGOING else None
-    return timeout_ms is not None and age_ms is not None and age_ms > timeout_ms + _ABORT_DELAY_MS
-
-
-def why_hanging(state: TransactionState | None, age_ms: int | None = None, knows_all: bool = False) -> str:
-    """Returns the reason for the verdict HANGING."""
-    if state is None and knows_all:
-        return f"hanging: no copy of {TOPIC} in the cluster has its producer, so nothing ends it"
-    if state is None or state.state is None:
-        return "hanging by its age, unless a __transaction_state that is not here has its producer"
-    if _is_overdue(state, age_ms):
-        return "hanging: it is older than its timeout, and the coordinator has not aborted it"
-    return "hanging: the coordinator does not know this transaction, so nothing ends it"
+        return ENDING, ""
+    is_ongoing = state.state == _ONGOING
+    latest_ms = None if state.timeout_ms is None else state.timeout_ms + _ABORT_DELAY_MS
+    if is_ongoing and latest_ms is not None and age_ms is not None and age_ms > latest_ms:
+        return HANGING, "hanging: it is older than its timeout, and the coordinator has not aborted it"
+    if is_ongoing and state.producer_epoch == producer_epoch and partition in (state.partitions or ()):
+        return OPEN, ""
+    return HANGING, "hanging: the coordinator does not know this transaction, so nothing ends it"
 
 
 def prepared(
@@ -272,14 +217,6 @@ def abort_command(topic: str | None, partition: int | None, first_offset: int) -
     ]  # fmt: skip
 
 
-# Replays __consumer_offsets to the committed offsets that are in effect, as a group coordinator loads them.
-#
-# A commit with a producer id is pending until a marker ends its transaction. COMMIT puts it into effect unless a later
-# record has set the same offset; ABORT drops it. A null value removes an offset, including the pending ones of every
-# transaction. Key versions 0 and 1 of a commit are equivalent. Offsets beyond their retention stay: the coordinator
-# writes a null value when it removes one. Source: OffsetMetadataManager, GroupCoordinatorShard and
-# CoordinatorLoaderImpl of Kafka 4.3.1; KIP-98, KIP-447.
-
 _NO_PRODUCER = -1
 _LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT = b"\0\0", b"\0\1"
 _LENGTH = struct.Struct(">h")
@@ -302,7 +239,14 @@ _Held = tuple[int, bytes, bytes]
 
 
 class CommittedOffsets:
-    """Replays one partition of __consumer_offsets. Memory grows with the number of effective and pending offsets.
+    """Replays one partition of __consumer_offsets to the committed offsets that are in effect, as a group coordinator
+    loads them. Memory grows with the number of effective and pending offsets.
+
+    A commit with a producer id is pending until a marker ends its transaction. COMMIT puts it into effect unless a
+    later record has set the same offset; ABORT drops it. A null value removes an offset, including the pending ones of
+    every transaction. Key versions 0 and 1 of a commit are equivalent. Offsets beyond their retention stay: the
+    coordinator writes a null value when it removes one. Source: OffsetMetadataManager, GroupCoordinatorShard and
+    CoordinatorLoaderImpl of Kafka 4.3.1; KIP-98, KIP-447.
 
     ``undecodable`` counts unreadable commit keys, and batches whose records become unreadable.
     """
@@ -422,10 +366,6 @@ def _group_of(place: bytes) -> str:
     return os.fsdecode(place[_LENGTH.size : _LENGTH.size + length])
 
 
-# Finds the consumer groups that wait behind a last stable offset, from __consumer_offsets of the same log directory.
-#
-# A commit does not show whether its group reads only committed records; a group that reads all does not wait.
-
 MAX_BYTES = 256 << 20
 """Limit of __consumer_offsets in a log directory; more would take too long to read for this."""
 
@@ -441,37 +381,7 @@ class GroupOffset(NamedTuple):
         return {"group": name_value(self.group), "offset": self.offset}
 
 
-GroupOffsets = dict[tuple[str, int], list[GroupOffset]]
-
-
-def group_offsets(log_directories: Iterable[str]) -> GroupOffsets | None:
-    """Returns the committed offsets in the log directories of a node, or of the nodes of a cluster, by topic and
-    partition; None if there is no readable __consumer_offsets, or more than MAX_BYTES."""
-    try:
-        partitions = [list_segments(path) for path in _longest_copies(log_directories, OFFSETS_TOPIC)]
-    except (KsegError, OSError):
-        return None
-    found: defaultdict[tuple[str, int], list[GroupOffset]] = defaultdict(list)
-    scratch, left = Scratch(), MAX_BYTES
-    for files in partitions:
-        replay = CommittedOffsets()
-        for file in files:
-            if file.kind != LOG or file.leftover:
-                continue
-            try:
-                with open_segment(file.path, scratch) as reader:
-                    left -= reader.source.size
-                    if left < 0:
-                        return None
-                    for batch in reader.intact():
-                        replay.add(batch)
-            except (KsegError, OSError):
-                continue  # verification of that partition itself reports the error
-        for each in replay.found():
-            if each["offset"] is not None:
-                group = GroupOffset(each["group"], each["offset"], each["topicId"])
-                found[each["topic"], each["partition"]].append(group)
-    return dict(found) if partitions else None
+GroupOffsets = dict[Partition, list[GroupOffset]]
 
 
 def waiting_groups(
@@ -479,6 +389,7 @@ def waiting_groups(
 ) -> list[GroupOffset] | None:
     """Returns the groups that cannot read beyond the last stable offset ``stable``, by descending offset.
 
+    A commit does not show whether its group reads only committed records; a group that reads all does not wait.
     ``topic_id``: that of the partition; commits for an earlier topic of the same name are skipped. None if no offsets
     are known.
     """
@@ -506,30 +417,83 @@ class Coordinators:
 
     @cached_property
     def transaction_states(self) -> Mapping[int, TransactionState]:
-        """The last state of each producer id."""
-        return transaction_states(self._log_directories)
+        """The state in the last record of each producer id; ids that are not UTF-8 are decoded like file names.
+
+        The id of an expired producer is known until the log cleaner removes its record.
+        """
+        found: dict[int, tuple[str, bytes]] = {}
+        scratch, left = Scratch(), MAX_STATE_BYTES
+        ranked = zip_longest(
+            *(reversed([file for file in files if file.kind == LOG]) for files in self._logs(TOPIC) or ())
+        )
+        for file in filter(None, chain.from_iterable(ranked)):  # the last segment of each partition first
+            try:
+                with open_segment(file.path, scratch) as reader:
+                    left -= reader.source.size
+                    if left < 0:
+                        break
+                    found = dict(_records_in(reader)) | found
+            except (KsegError, OSError):
+                continue  # verification of that partition itself reports the error
+        return {producer_id: _state(*record) for producer_id, record in found.items()}
 
     @cached_property
     def group_offsets(self) -> GroupOffsets | None:
-        """The committed offsets; None if there is no readable __consumer_offsets."""
-        return group_offsets(self._log_directories)
+        """The committed offsets by topic and partition; None if there is no readable __consumer_offsets, or more than
+        MAX_BYTES."""
+        found: defaultdict[Partition, list[GroupOffset]] = defaultdict(list)
+        partitions, scratch, left = self._logs(OFFSETS_TOPIC) or (), Scratch(), MAX_BYTES
+        for files in partitions:
+            replay = CommittedOffsets()
+            for file in files:
+                if file.kind != LOG or file.leftover:
+                    continue
+                try:
+                    with open_segment(file.path, scratch) as reader:
+                        left -= reader.source.size
+                        if left < 0:
+                            return None
+                        for batch in reader.intact():
+                            replay.add(batch)
+                except (KsegError, OSError):
+                    continue  # verification of that partition itself reports the error
+            for each in replay.found():
+                if each["offset"] is not None:
+                    group = GroupOffset(each["group"], each["offset"], each["topicId"])
+                    found[each["topic"], each["partition"]].append(group)
+        return dict(found) if partitions else None
 
     @cached_property
     def knows_all(self) -> bool:
         """Whether a producer that ``transaction_states`` lacks is one that no coordinator knows."""
-        count = self._state_partitions()
-        with suppress(KsegError, OSError):
-            logs = [list_segments(path) for path in _longest_copies(self._log_directories, TOPIC)]
-            sizes = [Place(file.path).size() for files in logs for file in files if file.kind == LOG]
-            return len(logs) == count and sum(sizes) <= MAX_STATE_BYTES
+        logs, count = self._logs(TOPIC), self._state_partitions()
+        with suppress(OSError):
+            if logs is not None and len(logs) == count:
+                files = (file for some in logs for file in some if file.kind == LOG)
+                return sum(Place(file.path).size() for file in files) <= MAX_STATE_BYTES
         return False
 
+    def _logs(self, topic: str) -> list[list[SegmentFile]] | None:
+        """Returns the segments of each partition of a topic; of several copies those of the one that ends last, which
+        the others fetch. None if they cannot be listed."""
+        paths: dict[Partition, list[str]] = defaultdict(list)
+        scratch = Scratch()
 
-# Lists the committed offsets of consumer groups, each with the lag of its group.
+        def end(path: str) -> int:
+            with suppress(KsegError, OSError):  # reported by the check of the partition
+                return (log_extent(path, scratch) or (0, 0))[1]
+            return -1
+
+        with suppress(KsegError, OSError):
+            for one in self._log_directories:
+                for place, path in partitions_in(one, topic):
+                    paths[place].append(path)
+            return [list_segments(some[0] if len(some) == 1 else max(some, key=end)) for some in paths.values()]
+        return None
 
 
 class CommitTable:
-    """The committed offsets in partitions of __consumer_offsets, which are read one after the other.
+    """The committed offsets in partitions of __consumer_offsets, which are read one after the other, with their lags.
 
     Lag is computed from the log ends in the log directories that contain the files, and in those of `add_directory`. If
     two copies of a partition hold the same offset, the newest commit is used. ``warn`` gets the reason of each unknown
@@ -542,7 +506,8 @@ class CommitTable:
     def __init__(self, scratch: Scratch, warn: Callable[[str], None]) -> None:
         self._scratch, self._warn = scratch, warn
         self._directories: set[str] = set()
-        self._paths: dict[Partition, str] = {}
+        self.paths: dict[Partition, str] = {}
+        """The paths of all partitions in the log directories."""
         self._extents: dict[Partition, tuple[int, int] | None] = {}
         self._log_starts, self._topic_id_at = cache(checkpoint_offsets), cache(topic_id_at)
         self._replay = CommittedOffsets()
@@ -562,7 +527,7 @@ class CommitTable:
         self._directories.add(directory)
         try:
             for place, path in partitions_in(directory):
-                self._paths.setdefault(place, path)
+                self.paths.setdefault(place, path)
         except KsegError as error:
             self._warn(f"{error}; its log ends are not known")
 
@@ -601,7 +566,7 @@ class CommitTable:
                 "logStartOffset": start, "logEndOffset": end, "lag": lag, "outside": outside,
                 "coordinatorPartition": wanted,
             })  # fmt: skip
-        records_in_lags(rows, self._paths, self._scratch)
+        records_in_lags(rows, self.paths, self._scratch)
         self._found.clear()
         return rows
 
@@ -611,14 +576,9 @@ class CommitTable:
 
         return offsets_partition_count(sorted(self._directories))
 
-    @property
-    def partitions(self) -> Mapping[Partition, str]:
-        """The paths of all partitions in the log directories."""
-        return self._paths
-
     def topic_names(self) -> dict[str, str]:
         """Returns the names of topics by their ids, as partition.metadata has them."""
-        found = ((self._topic_id_at(path), topic) for (topic, _), path in self._paths.items())
+        found = ((self._topic_id_at(path), topic) for (topic, _), path in self.paths.items())
         return {topic_id: topic for topic_id, topic in found if topic_id is not None}
 
     def _end_partition(self) -> None:
@@ -642,7 +602,7 @@ class CommitTable:
         unknown. A topic recreated under the same name has another id and does not count.
         """
         place, topic_id = (found["topic"], found["partition"]), found["topicId"]
-        path = self._paths.get(place)
+        path = self.paths.get(place)
         if path and topic_id is not None and self._topic_id_at(path) not in (None, topic_id):
             return None
         if place not in self._extents:

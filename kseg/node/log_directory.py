@@ -14,12 +14,10 @@ from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, MetaProperties, read_meta_properties
 from kseg.stores.place import Place
 
-# The recorded state of one partition, from its log directory: checkpoints, shutdown marker, topic settings.
-
 COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 """Topics that brokers create with cleanup.policy=compact; __share_group_state and __remote_log_metadata have delete."""
 
-_LIVE_BY_COMPACTION = {
+LIVE_BY_COMPACTION = {
     "__consumer_offsets": "groups' committed offsets",
     "__transaction_state": "the states of transactional ids",
     "_schemas": "schemas",
@@ -29,18 +27,13 @@ _LIVE_BY_COMPACTION = {
 }
 """Topics of Kafka, Schema Registry and Connect by their default names, and what is lost without compaction."""
 
-
-def purpose_of_compaction(topic: str) -> str | None:
-    """Returns what a topic that needs cleanup.policy=compact holds; None for any other topic."""
-    return _LIVE_BY_COMPACTION.get(topic)
-
-
 CLEANER_SETTINGS = ("min.compaction.lag.ms", "max.compaction.lag.ms", "min.cleanable.dirty.ratio")
 """The topic settings that decide whether the log cleaner cleans a compacted partition."""
 
 
 class BrokerState(NamedTuple):
-    """None for an unknown value: no log directory, no such checkpoint, or no entry for the partition.
+    """The recorded state of one partition. None for an unknown value: no log directory, no such checkpoint, or no
+    entry for the partition.
 
     ``is_compacted``: cleanup.policy includes compact, by the newest __cluster_metadata, the broker's server.properties
     or the topic's name; ``cleaner_settings``: the CLEANER_SETTINGS that are set. ``was_clean``: .kafka_cleanshutdown

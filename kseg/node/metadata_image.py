@@ -173,8 +173,6 @@ class MetadataImage:
         self.tokens: dict[str, Fields] = {}
         self._delta = _Delta()
 
-    # Deltas
-
     def _set(self, of: MutableMapping[Any, Any], key: Any, value: Any) -> None:
         """Sets or (_MISSING) removes a value; the delta remembers what was there."""
         self._delta.before.setdefault((id(of), key), (of, key, of.get(key, _MISSING)))
@@ -226,8 +224,6 @@ class MetadataImage:
             else:
                 of[key] = value
         self._delta = _Delta()
-
-    # Records
 
     def replay(self, api_key: int, fields: Fields) -> None:
         """Takes one record into the delta. Raises ReplayError."""
@@ -397,8 +393,6 @@ class MetadataImage:
             if ":" not in principal:
                 raise ReplayError(f"{principal!r} is no principal of the form TYPE:NAME")
         self._set(self.tokens, fields["tokenId"], fields)
-
-    # The records of a snapshot
 
     def records(self) -> Iterator[FramedRecord]:
         """Yields the records that a node would write to a snapshot, in the versions of metadata.version. What that

@@ -72,14 +72,8 @@ class Partition:
         self.name = directory_name(path)
         self.place = parse_partition_name(self.name)
         """Topic and number."""
-
-    @property
-    def topic(self) -> str | None:
-        return None if self.place is None else self.place[0]
-
-    @property
-    def number(self) -> int | None:
-        return None if self.place is None else self.place[1]
+        self.topic: str | None = self.place[0] if self.place else None
+        self.number: int | None = self.place[1] if self.place else None
 
     @property
     def is_in_metadata(self) -> bool:
@@ -114,9 +108,17 @@ class Partition:
 
     def setting(self, name: str) -> str | None:
         """Returns a setting of the topic, the cluster, or the broker's file; None if none of them sets it."""
-        found = self.own_setting(name)
-        server = self.node.server
-        return server.setting(name) if found is None and server is not None else found
+        text, source = self.sourced(name)
+        return None if source == DEFAULT else text
+
+    def sourced(self, name: str) -> tuple[str | None, str]:
+        """Returns a setting and its source: TOPIC, SERVER, or DEFAULT; UNKNOWN if the broker's file is not known."""
+        if (text := self.own_setting(name)) is not None:
+            return text, TOPIC
+        if (server := self.node.server) is None:
+            return None, UNKNOWN
+        text = server.setting(name)
+        return (DEFAULTS.get(name), DEFAULT) if text is None else (text, SERVER)
 
     @property
     def policy(self) -> Policy:
@@ -548,24 +550,15 @@ def _of_server(server: ServerProperties, roots: dict[str, LogDirectory], takes_o
 
 
 def _log_directories_at(path: str) -> list[LogDirectory]:
-    """Returns the log directory at a path, or around it, or those in the archive there."""
-    if (found := _log_directory_around(path)) is not None:
-        return [found]
+    """Returns the log directory at a path, or around the partition or file there, or those in the archive there."""
     with suppress(PathError):  # whoever reads the path reports the error
-        return [read_log_directory(each) for each in log_directories_in_archive(path)]
-    return []
-
-
-def _log_directory_around(path: str) -> LogDirectory | None:
-    """Returns the log directory at a path, or that around the partition or the file there."""
-    try:
         at = path if Place(path).is_dir() else Place(path).absolute.parent
         for each in (at, Place(at).absolute.parent):
             if (found := read_log_directory(each)).is_marked or found.holds_metadata:
-                return found
-    except PathError:
-        pass  # whoever reads the path reports the error
-    return None
+                return [found]
+    with suppress(PathError):
+        return [read_log_directory(each) for each in log_directories_in_archive(path)]
+    return []
 
 
 def node_groups(directories: Collection[LogDirectory]) -> list[list[LogDirectory]]:

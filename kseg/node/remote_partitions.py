@@ -54,13 +54,6 @@ from kseg.stores.remote.segment import (
 from kseg.stores.source import Source
 from kseg.stores.trees import DIRECTORY, FILE, Tree, TreeNode, VirtualSideFile
 
-# Selects the live remote segments of a partition, and the offsets to take from each.
-#
-# A segment is found by leader epoch and offset, never by the offset alone: after an unclean election the same offsets
-# are written and copied twice. The lineage (the entries of a leader-epoch-checkpoint) gives the epoch of each offset.
-# Segments that hold the same offsets of the same epoch have the same records; of these the one with the highest end
-# offset is taken. Sources: RemoteLogMetadataCache and RemoteLogManager of Kafka.
-
 Lineage = Sequence[checkpoints.EpochEntry]
 
 
@@ -119,7 +112,13 @@ def lineage_of(candidates: Iterable[Candidate]) -> Lineage:
 
 
 def live_segments(candidates: Sequence[Candidate], lineage: Lineage, log_start: int = 0) -> LiveSegments:
-    """Chooses segments for all offsets of the lineage from ``log_start`` on."""
+    """Chooses segments for all offsets of the lineage from ``log_start`` on.
+
+    A segment is found by leader epoch and offset, never by the offset alone: after an unclean election the same offsets
+    are written and copied twice. The lineage (the entries of a leader-epoch-checkpoint) gives the epoch of each offset.
+    Segments that hold the same offsets of the same epoch have the same records; of these the one with the highest end
+    offset is taken. Sources: RemoteLogMetadataCache and RemoteLogManager of Kafka.
+    """
     usable: list[SegmentOffsets] = []
     abandoned: list[Candidate] = []
     for candidate in candidates:
@@ -188,8 +187,6 @@ def _covering(usable: list[SegmentOffsets]) -> list[SegmentOffsets]:
     return pieces
 
 
-# Lists the segments of a remote partition with their offsets and leader epochs; unreadable segments with the reason.
-
 _INDEX_ENTRY_BYTES = 8
 
 
@@ -223,8 +220,8 @@ def last_event_ms(partition: RemotePartition) -> int:
 
 
 def candidates_of(partition: RemotePartition) -> tuple[list[Candidate], list[Unusable]]:
-    """Reads the manifests and leader epoch files of a partition. Raises KeyMissingError, PathError,
-    UnsupportedError."""
+    """Returns the segments of a partition by their manifests and leader epoch files; unreadable ones with the reason.
+    Raises KeyMissingError, PathError, UnsupportedError."""
     found: list[Candidate] = []
     unusable: list[Unusable] = []
     for segment in partition.segments:
@@ -269,10 +266,6 @@ def _last_offset(segment: RemoteSegment) -> int:
     raise ManifestError("its log holds no batch")
 
 
-# Reads the local side of tiered partitions: segments, lineage, log start offsets, deletions of remote segments.
-#
-# Source: RemoteLogMetadataTopic, RemoteLogSegmentState of Kafka.
-
 _DELETE_STARTED, _DELETE_FINISHED = 2, 3
 
 
@@ -285,7 +278,9 @@ class LocalPartition(NamedTuple):
 
 
 class LocalLogs:
-    """One log directory. Raises PathError if the directory does not exist or one of its files cannot be read."""
+    """The local side of tiered partitions in one log directory: segments, lineage, log start offsets, and deletions of
+    remote segments (RemoteLogMetadataTopic, RemoteLogSegmentState). Raises PathError if the directory does not exist or
+    one of its files cannot be read."""
 
     def __init__(self, directory: str) -> None:
         if not Place(directory).is_dir():

@@ -109,7 +109,7 @@ class CommittedOffsetsPrinter(Printer):
         """Yields where the share groups stand whose state lies in the log directories."""
         from kseg.node.group_lags import SHARE_STATE_TOPIC, share_groups
 
-        places = [path for (topic, _), path in sorted(self._commits.partitions.items()) if topic == SHARE_STATE_TOPIC]
+        places = [path for (topic, _), path in sorted(self._commits.paths.items()) if topic == SHARE_STATE_TOPIC]
         names = self._commits.topic_names() if places else {}
         for row in share_groups(places, self.scratch):
             yield {"group": row.pop("group"), "topic": names.get(row["topicId"])} | row

@@ -39,7 +39,7 @@ from kseg.formats.schema import ZERO_UUID
 from kseg.formats.suffixes import LOG, SNAPSHOT
 from kseg.node import metadata_image
 from kseg.node.cluster_metadata import Raft, is_only_voter, load_readable, load_snapshot, properties_of, read_raft
-from kseg.node.coordinators import topic_id_at, transaction_states
+from kseg.node.coordinators import Coordinators, topic_id_at
 from kseg.node.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved
 from kseg.node.metadata_image import MetadataImage, PartitionImage, TopicImage, unstartable
 from kseg.node.server_properties import ServerProperties
@@ -283,7 +283,9 @@ class DirectoryTopics:
                 self.left_out.append(KsegError(text))
             else:
                 self.remarks.append(text)
-        self._highest_producer_id = max([self._highest_producer_id, *_usable(transaction_states([directory]))])
+        self._highest_producer_id = max(
+            [self._highest_producer_id, *_usable(Coordinators([directory]).transaction_states)]
+        )
         self._compacted |= {topic for topic, _ in checkpoint_offsets(Place(directory) / CLEANER_OFFSETS)}
         # A bootstrap snapshot has metadata.version, and the features beside it.
         for path in (

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from kseg.changes.driver.command import ChangeOptions, Planner, Reporter
@@ -16,8 +16,8 @@ from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import CHECKPOINT as SNAPSHOT_OF_METADATA
 from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
-from kseg.node.log_directory import METADATA_PARTITION, purpose_of_compaction
-from kseg.node.node import CHECKPOINT, DEFAULT, POLICY, SERVER, TOPIC, UNKNOWN, Partition, Policy
+from kseg.node.log_directory import LIVE_BY_COMPACTION, METADATA_PARTITION, BrokerState
+from kseg.node.node import CHECKPOINT, DEFAULT, POLICY, UNKNOWN, Partition, Policy
 from kseg.node.server_properties import DEFAULTS, ServerProperties
 from kseg.node.topics import NO_SEGMENT, Topics, warn_left_alone
 from kseg.options import declaration
@@ -34,15 +34,9 @@ from kseg.sidefiles import checkpoints
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS
 from kseg.sidefiles.indexes import last_time_entry
 from kseg.sidefiles.problems import entries_of, problems_of
+from kseg.sidefiles.text_files import integer
 from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
-
-# Selects the segments to delete: UnifiedLog.deletableSegments, from the oldest on, once per rule.
-#
-# A segment is deleted if the rule holds for it and for all older ones, so a kept segment keeps all younger ones.
-# Segments that reach the high watermark are kept, and so is an empty last segment. If all are deleted, an empty one
-# is created.
-
 
 Counts = tuple[int | None, ...]
 """The records of each segment, None if unknown."""
@@ -86,20 +80,19 @@ class LogState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """``deletes``: whether cleanup.policy includes delete; a negative limit means no limit."""
+    """``deletes``: whether age and size delete, as cleanup.policy includes delete; a negative limit means no limit.
+
+    ``policy``: cleanup.policy, UNKNOWN if no metadata tell it; then nothing is deleted by age or size. ``sources``: the
+    source of each setting: OPTION, or as those of `kseg.node.node.Policy`; UNKNOWN means no limit because the broker's
+    own file may set one. ``refusal``: why the partition is skipped, "" if it is not.
+    """
 
     retention_ms: int = -1
     retention_bytes: int = -1
     deletes: bool = True
-
-
-class Deletions(NamedTuple):
-    """``why``: the rule for each deleted segment, oldest first. ``rolls``: all are deleted, so an empty one is
-    created."""
-
-    why: tuple[str, ...]
-    rolls: bool
-    log_start_offset: int
+    policy: str = "delete"
+    sources: dict[str, str] = field(default_factory=dict)
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +108,14 @@ class RetentionRequest:
     frees: bool = False
 
 
-def select_deletions(log: LogState, request: RetentionRequest) -> Deletions:
-    """Applies the rules."""
-    left, why, rolls, log_start = list(log.segments), list[str](), False, log.log_start_offset
+def select_deletions(log: LogState, request: RetentionRequest) -> tuple[list[str], int]:
+    """Returns the rule for each deleted segment, oldest first, and the new log start offset.
+
+    A segment is deleted if a rule holds for it and for all older ones, so a kept segment keeps all younger ones.
+    Segments that reach the high watermark are kept, and so is an empty last segment. If all are deleted, an empty one
+    is created. Source: UnifiedLog.deletableSegments, once per rule.
+    """
+    left, why, log_start = list(log.segments), list[str](), log.log_start_offset
     limits, rules = request.limits, request.rules
     for rule in rules.order:
         if rule == LOG_START:
@@ -130,12 +128,11 @@ def select_deletions(log: LogState, request: RetentionRequest) -> Deletions:
         if not count:
             continue
         if count == len(left):
-            rolls = True
             left.append(RetentionSegment(log.end_offset, 0, request.now_ms))
         why += [rule] * count
         left = left[count:]
         log_start = max(log_start, left[0].base_offset)
-    return Deletions(tuple(why), rolls, log_start)
+    return why, log_start
 
 
 def _deletable(
@@ -163,7 +160,6 @@ def _deletable(
 RETENTION_MS, RETENTION_BYTES = "retention.ms", "retention.bytes"
 TIERED = "remote.storage.enable"
 OPTION = "option"
-_LARGEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,23 +205,8 @@ class RetainOptions:
     counts_records: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLimits:
-    """The limits. ``refusal``: why the partition is skipped, "" if it is not.
-
-    ``policy`` is UNKNOWN if no metadata tell it; then nothing is deleted by age or size. ``sources``: the source of
-    each setting: OPTION, or as those of `kseg.node.node.Policy`; UNKNOWN means no limit because the broker's own file
-    may set one.
-    """
-
-    limits: Limits
-    policy: str = "delete"
-    sources: dict[str, str] = field(default_factory=dict)
-    refusal: str = ""
-
-
-def settings_of(partition: Partition, options: RetainOptions) -> PartitionLimits:
-    """Returns the settings. Raises KsegError for a malformed one.
+def limits_of(partition: Partition, options: RetainOptions) -> Limits:
+    """Returns the limits of a partition. Raises KsegError for a malformed one.
 
     A policy that is unknown is asked for, as ``--policy`` or by naming the topic; but not of a partition without a
     log directory, which nobody but the user knows.
@@ -240,22 +221,25 @@ def settings_of(partition: Partition, options: RetainOptions) -> PartitionLimits
     sources[POLICY] = policy.source
     found = []
     for name, given in ((RETENTION_MS, options.retention_ms), (RETENTION_BYTES, options.retention_bytes)):
-        limit, sources[name] = _limit(name, partition) if given is None else (str(given), OPTION)
-        limit = "-1" if limit is None else limit
-        digits = limit.strip().removeprefix("-")
-        if not (digits.isascii() and digits.isdigit()) or len(digits) > 19 or int(digits) > _LARGEST:
+        limit, sources[name] = partition.sourced(name) if given is None else (str(given), OPTION)
+        if (number := integer("-1" if limit is None else limit.strip(), 64)) is None:
             raise KsegError(f"{name} is {limit!r}, not a number")
-        found.append(int(limit))
+        found.append(number)
     deletes = policy.text is not None and "delete" in [word.strip() for word in policy.text.split(",")]
+    is_asked = options.retention_ms is not None or options.retention_bytes is not None
     if partition.topic == segment_files.METADATA_TOPIC:
         refusal = "the cluster metadata log is truncated by snapshots, not by retention"
     elif (partition.own_setting(TIERED) or "").lower() == "true":
         refusal = _of_tiered(partition)
+    elif decides or not is_asked or options.explains:
+        refusal = ""
+    elif partition.policy.source == CHECKPOINT:
+        refusal = f"its topic is compacted, as {CLEANER_OFFSETS} has it: age and size delete none of its records"
     else:
-        is_asked = options.retention_ms is not None or options.retention_bytes is not None
-        refusal = _undecided(partition) if not decides and is_asked and not options.explains else ""
-    limits = Limits(found[0], found[1], deletes and decides)
-    return PartitionLimits(limits, UNKNOWN if policy.text is None else policy.text, sources, refusal)
+        refusal = f"{partition.why_unknown()}; --policy or --topic decides"
+    return Limits(
+        found[0], found[1], deletes and decides, UNKNOWN if policy.text is None else policy.text, sources, refusal
+    )
 
 
 def _of_tiered(partition: Partition) -> str:
@@ -272,45 +256,7 @@ def _of_tiered(partition: Partition) -> str:
     )
 
 
-def _undecided(partition: Partition) -> str:
-    """Returns why nothing is deleted by age or size from a partition whose policy is not known."""
-    if partition.policy.source == CHECKPOINT:
-        return f"its topic is compacted, as {CLEANER_OFFSETS} has it: age and size delete none of its records"
-    return f"{partition.why_unknown()}; --policy or --topic decides"
-
-
-def _limit(name: str, partition: Partition) -> tuple[str | None, str]:
-    """Returns a limit and its source."""
-    if (text := partition.own_setting(name)) is not None:
-        return text, TOPIC
-    server = partition.node.server
-    if server is None:
-        return None, UNKNOWN
-    if (text := server.setting(name)) is not None:
-        return text, SERVER
-    return DEFAULTS.get(name), DEFAULT
-
-
-# Builds the retention plan of a partition directory, with the result of UnifiedLog.deleteSegments.
-#
-# If all segments are deleted, an empty one is created at the log end offset. Then the log start moves, which
-# truncates the leader epochs. Then the files of each segment are renamed to .deleted, oldest first. Whichever step is
-# the last one done, the rest is a valid log.
-#
-# Determines the timestamp that decides a segment's age: LogSegment.largestTimestamp.
-#
-# A broker does not search for the newest record. After loading a segment it uses the last entry of the time index. If
-# there is no entry, or the release has no time index, it uses the modification time of the .log.
-
-
-class KnownOffsets(NamedTuple):
-    """The partition's entries in the log directory's checkpoints; None if missing."""
-
-    log_start_offset: int | None = None
-    high_watermark: int | None = None
-
-
-def read_log(directory: str, known: KnownOffsets, request: RetentionRequest) -> LogState:
+def read_log(directory: str, known: BrokerState, request: RetentionRequest) -> LogState:
     """Reads the log. Raises KsegError if it has no segments of the release, or segments on which no broker starts."""
     rules = request.rules
     kind = LOG_07 if rules.is_07 else LOG
@@ -356,6 +302,11 @@ def read_log(directory: str, known: KnownOffsets, request: RetentionRequest) -> 
 
 
 def _segment(file: SegmentFile, rules: RetentionRules) -> RetentionSegment:
+    """Returns a segment with the timestamp that decides its age (LogSegment.largestTimestamp).
+
+    A broker does not search for the newest record. After loading a segment it uses the last entry of the time index. If
+    there is no entry, or the release has no time index, it uses the modification time of the .log.
+    """
     base = file.base_offset
     if base is None or file.name != segment_stem(base) + file.kind:
         raise KsegError(f"{file.path}: not a segment name that brokers use; rename the file")
@@ -375,17 +326,23 @@ UNASKED_BYTES = 16 << 30
 
 
 class Retention(NamedTuple):
-    """The plan of one partition and its inputs."""
+    """The plan of one partition and its inputs. ``why``: the rule for each deleted segment, oldest first."""
 
     log: LogState
-    selection: Deletions
+    why: list[str]
+    log_start_offset: int
     plan: Plan
     request: RetentionRequest
 
     @property
     def gone(self) -> int:
         """The number of deleted segments, the oldest ones."""
-        return len(self.selection.why)
+        return len(self.why)
+
+    @property
+    def rolls(self) -> bool:
+        """Whether all are deleted, so that an empty one is created."""
+        return self.gone == len(self.log.segments)
 
     @property
     def left(self) -> tuple[RetentionSegment, ...]:
@@ -414,11 +371,19 @@ class Retention(NamedTuple):
         return (sum(known), sum(known[self.gone :])) if len(known) == len(counts) else None
 
 
-def retain(directory: str, known: KnownOffsets, request: RetentionRequest) -> Retention:
-    """Plans retention. Raises KsegError if the directory cannot be read or needs recovery first."""
+def retain(directory: str, known: BrokerState, request: RetentionRequest) -> Retention:
+    """Plans retention, with the result of UnifiedLog.deleteSegments. ``known``: the offsets of the checkpoints.
+
+    If all segments are deleted, an empty one is created at the log end offset. Then the log start moves, which
+    truncates the leader epochs. Then the files of each segment are renamed to .deleted, oldest first. Whichever step is
+    the last one done, the rest is a valid log. Raises KsegError if the directory cannot be read or needs recovery
+    first.
+    """
     log = read_log(directory, known, request)
-    selection, plan, rules = select_deletions(log, request), Plan(directory), request.rules
-    if selection.rolls:
+    plan, rules = Plan(directory), request.rules
+    why, log_start = select_deletions(log, request)
+    found = Retention(log, why, log_start, plan, request)
+    if found.rolls:
         # Otherwise a broker would recover the log before retention, and find another log end offset.
         if log.damaged_at is not None:
             raise KsegError(
@@ -435,7 +400,7 @@ def retain(directory: str, known: KnownOffsets, request: RetentionRequest) -> Re
             name = segment_stem(log.end_offset) + kind
             plan.write(name, [], "all segments are deleted: an empty one is created at the log end")
     loaded_start = max(log.segments[0].base_offset, known.log_start_offset or 0)
-    is_moved = rules.has_log_start and selection.log_start_offset > loaded_start
+    is_moved = rules.has_log_start and log_start > loaded_start
     if rules.has_log_start and LEADER_EPOCHS in log.names:  # also those that a killed retention has left
         path = Place(directory) / LEADER_EPOCHS
         with errors_at(path):
@@ -443,20 +408,20 @@ def retain(directory: str, known: KnownOffsets, request: RetentionRequest) -> Re
         problems, entries = problems_of(items), entries_of(items)
         if problems and is_moved:
             raise KsegError(f"{path}: {problems[0].message}: run kseg recover first")
-        cut = checkpoints.starting_at(entries, selection.log_start_offset)
+        cut = checkpoints.starting_at(entries, log_start)
         if cut != entries and not problems:
-            reason = f"the log now begins at offset {selection.log_start_offset}"
+            reason = f"the log now begins at offset {log_start}"
             plan.write(LEADER_EPOCHS, [checkpoints.build_leader_epochs(cut)], reason)
-    for i, rule in enumerate(selection.why):
+    for i, rule in enumerate(why):
         _delete(plan, log, i, _reason(rule, log.segments[i], log, request), request)
     if is_moved and not rules.has_snapshot_of_each_segment:
         # Brokers before 2.8 remove all snapshots below the log start at once.
         for name in sorted(log.names):
             file = segment_file(name)
             if file.kind == SNAPSHOT and not file.leftover and file.base_offset is not None:
-                if file.base_offset < selection.log_start_offset:
-                    _remove(plan, name, f"below the log start offset {selection.log_start_offset}", False)
-    return Retention(log, selection, plan, request)
+                if file.base_offset < log_start:
+                    _remove(plan, name, f"below the log start offset {log_start}", False)
+    return found
 
 
 def _delete(plan: Plan, log: LogState, i: int, reason: str, request: RetentionRequest) -> None:
@@ -490,15 +455,14 @@ def _reason(rule: str, segment: RetentionSegment, log: LogState, request: Retent
     return f"{by} is {show_span(age)} old, retention.ms is {show_span(request.limits.retention_ms)}"
 
 
-# Explains for each segment of a partition why it is deleted or kept, by which record, and when it will be deleted.
-
 WALK_BATCHES = 1 << 12
 """Limit of batches read after the offset index entry to find the batch of the last time index entry."""
 
 
 def explain(found: Retention, counts: Counts) -> Iterator[dict[str, Any]]:
-    """Yields an object of type ``segmentRetention`` for each segment, oldest first: why it is deleted or kept.
-    ``counts``: the records of each, None if unknown. Raises PathError if a segment cannot be read.
+    """Yields an object of type ``segmentRetention`` for each segment, oldest first: why it is deleted or kept, by which
+    record, and when it will be deleted. ``counts``: the records of each, None if unknown. Raises PathError if a segment
+    cannot be read.
 
     ``lastOffset`` is the last offset that the segment may hold; ``rule`` the rule that deletes it, None if it is kept.
     ``recordOffset`` is the offset of the first record with the largest timestamp; None if the file's modification time
@@ -529,7 +493,7 @@ def explain(found: Retention, counts: Counts) -> Iterator[dict[str, Any]]:
             "held": None,
         }
         if i < found.gone:
-            rule = found.selection.why[i]
+            rule = found.why[i]
             yield row | {"rule": "logStart" if rule == LOG_START else rule}
             continue
         if is_last and not segment.size:
@@ -564,9 +528,7 @@ def deciding_record(segment: RetentionSegment) -> int | None:
         return None
     with open_segment(segment.file.path, base_offset=segment.base_offset) as reader:
         reader.begin_at(seek_offset(reader, segment.file, segment.largest_offset).position)
-        for walked, batch in enumerate(reader):
-            if walked > WALK_BATCHES:
-                return None
+        for batch in islice(reader, WALK_BATCHES + 1):
             if isinstance(batch, Batch) and batch.is_valid and batch.last_offset >= segment.largest_offset:
                 with suppress(UndecodableError):
                     return next((record.offset for record in batch if record.timestamp == segment.largest_ms), None)
@@ -574,9 +536,9 @@ def deciding_record(segment: RetentionSegment) -> int | None:
     return None
 
 
-def partition_row(found: Retention, settings: PartitionLimits, counts: Counts) -> dict[str, Any]:
+def partition_row(found: Retention, counts: Counts) -> dict[str, Any]:
     """Returns the object of type ``retention``; ``counts``: the records of each segment, none if all stay."""
-    records = found.records(counts) if counts else None
+    limits, records = found.request.limits, found.records(counts) if counts else None
     return {
         "type": "retention",
         "directory": name_value(found.log.directory),
@@ -584,12 +546,12 @@ def partition_row(found: Retention, settings: PartitionLimits, counts: Counts) -
         "bytes": found.log.size,
         **fields_of(found.log, "log_start_offset", "high_watermark"),
         "logEndOffset": found.log.end_offset,
-        "cleanupPolicy": settings.policy,
-        **fields_of(settings.limits, "retention_ms", "retention_bytes"),
-        "sources": {name: settings.sources[name] for name in (POLICY, RETENTION_MS, RETENTION_BYTES)},
+        "cleanupPolicy": limits.policy,
+        **fields_of(limits, "retention_ms", "retention_bytes"),
+        "sources": {name: limits.sources[name] for name in (POLICY, RETENTION_MS, RETENTION_BYTES)},
         "now": found.request.now_ms,
         "goes": found.gone,
-        "rolls": found.selection.rolls,
+        "rolls": found.rolls,
         "segmentsAfter": len(found.left),
         "bytesAfter": found.left_bytes,
         "records": records[0] if records else None,
@@ -628,10 +590,10 @@ class RetentionPlanner(Planner):
     def plan_partition(self, directory: str, known: Known) -> Plan:
         if not self._topics.is_named(directory):
             raise KsegError(f"{directory}: is of no topic that --topic names")
-        settings = self._settings(directory)
-        if settings.refusal:
-            raise KsegError(f"{directory}: {settings.refusal}")
-        return self._plan(directory, known, settings)
+        limits = self._limits(directory)
+        if limits.refusal:
+            raise KsegError(f"{directory}: {limits.refusal}")
+        return self._plan(directory, known, limits)
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         if self._options.log_start_offset is not None:
@@ -641,10 +603,10 @@ class RetentionPlanner(Planner):
             self._explain_metadata_log(directory)
 
         def plan(path: str) -> Plan | None:
-            settings = self._settings(path)
-            if not settings.refusal:
-                return self._plan(path, known, settings)
-            self.reporter.warning(f"{path}: left alone: {settings.refusal}")
+            limits = self._limits(path)
+            if not limits.refusal:
+                return self._plan(path, known, limits)
+            self.reporter.warning(f"{path}: left alone: {limits.refusal}")
             return None
 
         yield from self.planned(self._selected(directory), plan)
@@ -671,7 +633,7 @@ class RetentionPlanner(Planner):
             self.reporter.detail(f"{segment.file.path}: {fate}: {shown_bytes(segment.size)}{records}")
         self.reporter.detail(
             f"{found.log.directory}: {_summary([(found, counts)])}, the log starts at offset "
-            f"{found.selection.log_start_offset}, before at {found.log.segments[0].base_offset}"
+            f"{found.log_start_offset}, before at {found.log.segments[0].base_offset}"
         )
 
     def _selected(self, directory: str) -> list[str]:
@@ -704,18 +666,18 @@ class RetentionPlanner(Planner):
         self._starts = {}
         return plan
 
-    def _settings(self, directory: str) -> PartitionLimits:
-        """Returns the settings of a partition. Warns once in a run about each that deletes nothing."""
+    def _limits(self, directory: str) -> Limits:
+        """Returns the limits of a partition. Warns once in a run about each that deletes nothing."""
         with errors_at(directory, KsegError, of=KsegError):
-            found = settings_of(self.nodes.partition(directory), self._options)
+            found = limits_of(self.nodes.partition(directory), self._options)
         unknown = [name for name in (RETENTION_MS, RETENTION_BYTES) if found.sources[name] == UNKNOWN]
         options = self._options
         has_limit = (options.retention_ms, options.retention_bytes) != (None, None)
         is_asked = has_limit or options.policy is not None or options.log_start_offset is not None
-        if not found.limits.deletes and has_limit:
+        if not found.deletes and has_limit:
             policy = found.policy or "empty"
             self._warn(f"where cleanup.policy is {policy}, nothing is deleted by age or size", directory)
-        elif len(unknown) == 2 and found.limits.deletes and not is_asked:
+        elif len(unknown) == 2 and found.deletes and not is_asked:
             self._warn(
                 "neither options nor a topic's own settings name a limit, and a broker's own (log.retention...) are "
                 "not known here: only segments below the log start are deleted"
@@ -728,15 +690,15 @@ class RetentionPlanner(Planner):
             self.reporter.warning(f"{line}: {place}" if place else line)
             self._warned.add(line)
 
-    def _plan(self, directory: str, known: Known, settings: PartitionLimits) -> Plan:
+    def _plan(self, directory: str, known: Known, limits: Limits) -> Plan:
         place, root = topic_partition_of(directory), Place(directory).absolute.parent
-        offsets = KnownOffsets()
+        offsets = BrokerState()
         if place is not None and self._rules.has_log_start:
-            both = (checkpoint_entries(root, name, known).get(place) for name in (LOG_STARTS, HIGH_WATERMARKS))
-            offsets = KnownOffsets(*both)
+            start, watermark = (checkpoint_entries(root, name, known).get(place) for name in self.root_names)
+            offsets = BrokerState(log_start_offset=start, high_watermark=watermark)
         options, keeping = self._options, self._change.keeping
         request = RetentionRequest(
-            settings.limits, self._rules, self._now_ms, options.log_start_offset, options.keeps_active,
+            limits, self._rules, self._now_ms, options.log_start_offset, options.keeps_active,
             frees=not keeping.keeps or keeping.is_on_another_disk_than(directory),
         )  # fmt: skip
         found, counts, explains = retain(directory, offsets, request), Counts(), options.explains
@@ -745,20 +707,20 @@ class RetentionPlanner(Planner):
             self._changed.append((found, counts))
             self._report_segments(found, counts)
             topic = None if place is None else place[0]
-            if topic is not None and (purpose := purpose_of_compaction(topic)) is not None:
+            if topic is not None and (purpose := LIVE_BY_COMPACTION.get(topic)) is not None:
                 self._warn(f"{topic} lives by compaction: with its old records {purpose} are lost", directory)
         if place is not None:
-            self._starts[place] = found.selection.log_start_offset, found.left[0].base_offset
+            self._starts[place] = found.log_start_offset, found.left[0].base_offset
         if explains or found.gone:
             is_each = explains or self._options.counts_records
             rows = explain(found, counts or (None,) * len(found.log.segments)) if is_each else iter(())
-            self.reporter.summary(chain([partition_row(found, settings, counts)], rows))
+            self.reporter.summary(chain([partition_row(found, counts)], rows))
         if (segment := first_in_future(found)) is not None:
             self.reporter.warning(
                 f"{segment.file.path}: its newest time, {shown_time(segment.largest_ms)}, is in the future: "
                 f"it and all later segments stay whatever their age{'' if explains else ' (--explain shows why)'}"
             )
-            if settings.limits.retention_bytes < 0:
+            if limits.retention_bytes < 0:
                 self._show_way_out(found)
         return found.plan
 

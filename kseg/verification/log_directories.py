@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from kseg.errors import KsegError
 from kseg.findings.table import ERROR, TOPIC_ID
-from kseg.node.log_directory import METADATA_PARTITION, LogDirectory, is_moved, purpose_of_compaction
+from kseg.node.log_directory import LIVE_BY_COMPACTION, METADATA_PARTITION, LogDirectory, is_moved
 from kseg.node.node import Node, Nodes
 from kseg.quantities import plural
 from kseg.segment.files import (
@@ -338,7 +338,7 @@ def _policies(directory: LogDirectory, node: Node, report: Report) -> None:
     seen = set[str]()
     for name in directory.directories:
         topic, _ = parse_partition_name(name) or (None, None)
-        if topic is None or topic in seen or is_moved(name) or (purpose := purpose_of_compaction(topic)) is None:
+        if topic is None or topic in seen or is_moved(name) or (purpose := LIVE_BY_COMPACTION.get(topic)) is None:
             continue
         seen.add(topic)
         partition = node.partition(Place(directory.path) / name)

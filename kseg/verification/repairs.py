@@ -42,7 +42,7 @@ def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
     if "ageMs" not in details:  # otherwise the transaction is open at the end of the log
         return finding._replace(message="; ".join(texts), details=details)
     topic, partition = name = target.partition or (None, None)
-    verdict = coordinators.verdict_of(details["producerEpoch"], state, name, details["ageMs"], known.knows_all)
+    verdict, why = coordinators.verdict_of(details["producerEpoch"], state, name, details["ageMs"], known.knows_all)
     ended_in = target.ended_in(details["producerId"], details["firstOffset"])
     if ended_in is not None:
         verdict = coordinators.ENDING
@@ -67,7 +67,7 @@ def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
             waiting += f" and {plural(len(groups), 'group', 'groups')}"
         texts.append(f"{waiting} waiting behind the last stable offset {details['lastStableOffset']}")
     if verdict == HANGING:
-        texts.append(coordinators.why_hanging(state, details["ageMs"], known.knows_all))
+        texts.append(why)
     return finding._replace(message="; ".join(texts), details=details)
 
 

@@ -38,17 +38,12 @@ def segments(*bases: int, size: int = 100) -> list[CleanerSegment]:
     ]
 
 
-Limits = tuple[BrokerState, Producers]
-
-
-def limits(end: int, last_stable: int | None = None, start: int = 0) -> Limits:
-    return BrokerState(log_start_offset=start), Producers(end, last_stable)
-
-
 def cleanable(
-    found: list[CleanerSegment], checkpoint: int | None, known: Limits, settings: CleanerSettings
+    found: list[CleanerSegment], checkpoint: int | None = None, now_ms: int = 0, stable: int | None = None, **more: Any
 ) -> CleanableRange:
-    return cleanable_range(found, known[0]._replace(cleaner_offset=checkpoint), known[1], settings)
+    """The range of a log that ends at offset 40; ``stable``: where its first open transaction begins."""
+    known = BrokerState(log_start_offset=more.pop("start", 0), cleaner_offset=checkpoint)
+    return cleanable_range(found, known, Producers(more.pop("end", 40), stable), CleanerSettings(now_ms, **more))
 
 
 @pytest.mark.parametrize(
@@ -64,19 +59,19 @@ def cleanable(
     ],
 )
 def test_the_checkpoint_divides_clean_from_dirty(checkpoint: int | None, start: int, dirty: int, clean: int) -> None:
-    found = cleanable(segments(0, 10, 20, 30), checkpoint, limits(40), CleanerSettings(0))
+    found = cleanable(segments(0, 10, 20, 30), checkpoint)
     assert (found.start, found.dirty_bytes, found.clean_bytes) == (start, dirty, clean)
     assert found.end == max(30, found.end)
 
 
 def test_a_checkpoint_below_the_log_start_is_moved_there() -> None:
-    found = cleanable(segments(10, 20, 30), 5, limits(40, start=12), CleanerSettings(0))
+    found = cleanable(segments(10, 20, 30), 5, start=12)
     assert (found.start, found.end) == (12, 30)
 
 
 @pytest.mark.parametrize(("last_stable", "end"), [(40, 30), (30, 30), (29, 20), (20, 20), (15, 10), (0, 0)])
 def test_cleaning_stops_before_an_open_transaction(last_stable: int, end: int) -> None:
-    found = cleanable(segments(0, 10, 20, 30), None, limits(40, last_stable), CleanerSettings(0, min_ratio=0.0))
+    found = cleanable(segments(0, 10, 20, 30), stable=last_stable, min_ratio=0.0)
     assert found.end == end
     assert found.is_due == (end > 0)
     assert any(stop.code == TRANSACTION for stop in found.stops) == (last_stable < 30)
@@ -84,20 +79,20 @@ def test_cleaning_stops_before_an_open_transaction(last_stable: int, end: int) -
 
 @pytest.mark.parametrize(("lag_ms", "end"), [(0, 30), (1, 30), (1000, 20), (2000, 10), (9000, 0)])
 def test_segments_younger_than_the_lag_are_not_cleaned(lag_ms: int, end: int) -> None:
-    found = cleanable(segments(0, 10, 20, 30), None, limits(40), CleanerSettings(2001, min_lag_ms=lag_ms))
+    found = cleanable(segments(0, 10, 20, 30), now_ms=2001, min_lag_ms=lag_ms)
     assert found.end == end
 
 
 def test_the_ratio_has_to_be_exceeded() -> None:
     for ratio, is_due in [(0.5, False), (0.49, True)]:
-        found = cleanable(segments(0, 10, 20), 10, limits(30), CleanerSettings(0, min_ratio=ratio))
+        found = cleanable(segments(0, 10, 20), 10, end=30, min_ratio=ratio)
         assert (found.ratio, found.is_due) == (0.5, is_due)
 
 
 def test_the_active_segment_is_cleaned_only_on_request() -> None:
     alone = segments(0)
-    assert not cleanable(alone, None, limits(40), CleanerSettings(0)).is_due
-    found = cleanable(alone, None, limits(40), CleanerSettings(0, includes_active=True))
+    assert not cleanable(alone).is_due
+    found = cleanable(alone, includes_active=True)
     assert (found.is_due, found.end) == (True, 40)
 
 
@@ -133,7 +128,7 @@ def test_offsets_that_overflow_an_index_start_another_group() -> None:
     [(2000, "1.000 s old"), (1000, "0.000 s old"), (999, "0.001 s in the future"), (0, "1.000 s in the future")],
 )
 def test_the_age_of_a_segment_that_is_too_recent(now_ms: int, age: str) -> None:
-    (stop,) = cleanable(segments(0, 10, 20)[1:], None, limits(40), CleanerSettings(now_ms, 10_000)).stops
+    (stop,) = cleanable(segments(0, 10, 20)[1:], now_ms=now_ms, min_lag_ms=10_000).stops
     assert f"its newest record is {age}, " in stop.text
 
 
@@ -171,35 +166,30 @@ def test_a_log_that_a_broker_cleaned_was_due_and_is_clean(pair: Pair) -> None:
     assert after.short == ("clean" if is_whole else "segment roll")
 
 
-def test_the_dirty_ratio_is_not_reached() -> None:
-    found = backlog(IDEMPOTENT.before, cleaner_settings={"min.cleanable.dirty.ratio": "1"})
-    assert (codes(found), found.short) == ([RATIO], "dirty 100% of 100%")
+RARELY = {"min.cleanable.dirty.ratio": "1"}
+
+
+@pytest.mark.parametrize(
+    ("known", "code", "short"),
+    [
+        ({"cleaner_settings": RARELY}, RATIO, "dirty 100% of 100%"),
+        ({"cleaner_settings": {"min.compaction.lag.ms": str(4000 * DAY)}}, LAG, "min.compaction.lag.ms 4000 d 0 h"),
+        ({"producers": Producers(213, 5)}, TRANSACTION, "open transaction at 5"),
+        ({"producers": Producers(213), "high_watermark": 7}, WATERMARK, "high watermark 7"),
+        ({"damaged": "bad-length in 0.log"}, DAMAGE, "uncleanable: bad-length in 0.log"),
+    ],
+    ids=str,
+)
+def test_what_a_cleaner_waits_for(known: dict[str, Any], code: str, short: str) -> None:
+    found = backlog(IDEMPOTENT.before, **known)
+    assert (found.is_due, codes(found), found.short) == (False, [code], short)
 
 
 def test_max_compaction_lag() -> None:
-    settings = {"min.cleanable.dirty.ratio": "1", "max.compaction.lag.ms": str(400 * DAY)}
-    waiting = backlog(IDEMPOTENT.before, cleaner_settings=settings)
+    waiting = backlog(IDEMPOTENT.before, cleaner_settings=RARELY | {"max.compaction.lag.ms": str(400 * DAY)})
     assert (waiting.is_due, codes(waiting)) == (False, [RATIO])
     assert "max.compaction.lag.ms makes it due in " in waiting.stops[0].text
-    assert backlog(IDEMPOTENT.before, cleaner_settings=settings | {"max.compaction.lag.ms": "1"}).is_due
-
-
-def test_min_compaction_lag() -> None:
-    found = backlog(IDEMPOTENT.before, cleaner_settings={"min.compaction.lag.ms": str(4000 * DAY)})
-    assert (found.is_due, codes(found), found.short) == (False, [LAG], "min.compaction.lag.ms 4000 d 0 h")
-
-
-def test_offsets_that_are_not_stable() -> None:
-    end = 213
-    held = backlog(IDEMPOTENT.before, producers=Producers(end, 5))
-    assert (codes(held), held.short) == ([TRANSACTION], "open transaction at 5")
-    behind = backlog(IDEMPOTENT.before, producers=Producers(end), high_watermark=7)
-    assert (codes(behind), behind.short) == ([WATERMARK], "high watermark 7")
-
-
-def test_damage_stops_a_cleaner() -> None:
-    found = backlog(IDEMPOTENT.before, damaged="bad-length in 0.log")
-    assert (found.is_due, codes(found), found.short) == (False, [DAMAGE], "uncleanable: bad-length in 0.log")
+    assert backlog(IDEMPOTENT.before, cleaner_settings=RARELY | {"max.compaction.lag.ms": "1"}).is_due
 
 
 def test_a_damaged_end_is_told(tmp_path: Path) -> None:
@@ -229,14 +219,9 @@ def test_largest_timestamp_is_that_of_the_last_entry_in_use(tmp_path: Path, coun
     assert segment.largest_timestamp() == ENTRIES[count - 1][0]
 
 
-@pytest.mark.parametrize("size", [0, 11, 10 << 20])
-def test_without_an_entry_the_time_of_the_file_counts(tmp_path: Path, size: int) -> None:
+@pytest.mark.parametrize(("size", "timestamp_ms"), [(0, 5), (11, 5), (10 << 20, 5), (12, 0)])
+def test_an_index_without_an_entry_leaves_the_time_of_the_file(tmp_path: Path, size: int, timestamp_ms: int) -> None:
+    """A single entry of zeros is timestamp 0."""
     path = tmp_path / "00000000000000000000.timeindex"
     path.write_bytes(bytes(size))
-    assert CleanerSegment(0, 5_000_000, {TIME_INDEX: str(path)}).largest_timestamp() == 5
-
-
-def test_a_single_entry_of_zeros_is_timestamp_0(tmp_path: Path) -> None:
-    path = tmp_path / "00000000000000000000.timeindex"
-    path.write_bytes(bytes(12))
-    assert CleanerSegment(0, 5_000_000, {TIME_INDEX: str(path)}).largest_timestamp() == 0
+    assert CleanerSegment(0, 5_000_000, {TIME_INDEX: str(path)}).largest_timestamp() == timestamp_ms

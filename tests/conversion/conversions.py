@@ -29,6 +29,13 @@ def convert(source: Path, folder: Path, codec: str | None = None, **asked: Any) 
     return made
 
 
+def a_log(partition: Path, *entries: bytes) -> Path:
+    """Writes a partition with one segment of these batches. Returns its directory."""
+    partition.mkdir(parents=True)
+    (partition / f"{0:020d}.log").write_bytes(b"".join(entries))
+    return partition
+
+
 def batches_of(partition: Path) -> list[Batch]:
     """Returns all batches; together they cover every byte of the segments."""
     found = list(items_at(partition))

@@ -1,13 +1,12 @@
 """Recompression of many batches in one call: which batches it takes, and how invalid records are omitted."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from conversion.conversions import TESTDATA, batches_of, convert, files, records_of
+from conversion.conversions import TESTDATA, a_log, batches_of, convert, files, records_of
 from kseg.conversion.partition import Refusal, recode
-from kseg.formats.compressing import NONE, parse_target
+from kseg.formats.compressing import parse_target
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.scan.checksums import crc32c
@@ -53,12 +52,17 @@ def test_a_run_ends_at_the_first_other_batch() -> None:
         recodable(b"", frames_of(data), 0, 1, 0, 0, 9)
 
 
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_batches_with_invalid_records_are_omitted_in_place(codec: str) -> None:
-    found = entries(FIRST.read_bytes())
+def with_wrong_records(found: list[bytes]) -> tuple[list[bytes], RecordBatch]:
+    """Batches of which the third has wrong records under a right checksum, and that batch."""
     wrong = bytearray(found[2])
     wrong[62] ^= 0x55
-    found[2] = sealed(bytes(wrong))
+    bad = sealed(bytes(wrong))
+    return [*found[:2], bad, *found[3:]], RecordBatch(bad, 0, len(bad), 2, True)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_batches_with_invalid_records_are_omitted_in_place(codec: str) -> None:
+    found, bad = with_wrong_records(entries(FIRST.read_bytes()))
     data = b"".join(found)
     results = recode(memoryview(data), frames_of(data), 1000, parse_target(codec), 1 << 20)
     assert [type(result) for result in results] == [bytearray, Refusal, bytearray]
@@ -66,15 +70,10 @@ def test_batches_with_invalid_records_are_omitted_in_place(codec: str) -> None:
     assert isinstance(refusal, Refusal)
     assert refusal.damage.position == 1000 + len(found[0]) + len(found[1])
     assert refusal.damage.code == "undecodable-records"
-    old = RecordBatch(found[2], 0, len(found[2]), 2, True)
-    assert refusal.gaps == [(old.base_offset, old.last_offset)]
+    assert refusal.gaps == [(bad.base_offset, bad.last_offset)]
     for entry in entries(results[0] + results[2]):  # type: ignore[operator]
         assert RecordBatch(entry, 0, len(entry), 2, True).check() == []
         assert crc32c(entry[21:], 0) == int.from_bytes(entry[17:21], "big")
-
-
-def test_nothing_becomes_nothing() -> None:
-    assert recode(b"", int64s(0), 0, NONE, 9) == [b""]
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -86,28 +85,20 @@ def test_threads_keep_the_order(tmp_path: Path, jobs: int) -> None:
 
 
 def test_a_batch_with_wrong_records_is_a_gap(tmp_path: Path) -> None:
-    source = tmp_path / "damaged-0"
-    source.mkdir()
-    found = entries(FIRST.read_bytes())
-    wrong = bytearray(found[2])
-    wrong[62] ^= 0x55
-    found[2] = sealed(bytes(wrong))
-    (source / FIRST.name).write_bytes(b"".join(found))
-    made = convert(source, tmp_path / "x-0", "zstd", skips_damage=True)
-    old = RecordBatch(found[2], 0, len(found[2]), 2, True)
-    assert made.gaps == [(old.base_offset, old.last_offset)]
-    lost = range(old.base_offset, old.last_offset + 1)
-    kept = [record for record in records_of(PLAIN) if record[0] < 46 and record[0] not in lost]
-    assert records_of(tmp_path / "x-0") == kept
-    assert json.dumps(made.skipped[0][1]._asdict()).startswith('{"code": "undecodable-records"')
+    found, bad = with_wrong_records(entries(FIRST.read_bytes()))
+    made = convert(a_log(tmp_path / "damaged-0", *found), tmp_path / "x-0", "zstd", skips_damage=True)
+    assert made.gaps == [(bad.base_offset, bad.last_offset)]
+    lost = range(bad.base_offset, bad.last_offset + 1)
+    assert records_of(tmp_path / "x-0") == [
+        record for record in records_of(PLAIN) if record[0] < 46 and record[0] not in lost
+    ]
+    assert made.skipped[0][1].code == "undecodable-records"
 
 
 @pytest.mark.parametrize("codec", ["zstd", "zstd:9", "lz4"])
 def test_many_small_batches_are_compressed_as_each_alone(codec: str) -> None:
     found = entries(FIRST.read_bytes())[:3]
-    wrong = bytearray(found[2])
-    wrong[62] ^= 0x55
-    data = b"".join([*found * 30, sealed(bytes(wrong)), *found * 2])
+    data = b"".join([*found * 30, bytes(with_wrong_records(found)[1].data), *found * 2])
     target = parse_target(codec)
     together = recode(memoryview(data), frames_of(data), 0, target, 1 << 20)
     assert [type(result) for result in together] == [bytearray, Refusal, bytearray]

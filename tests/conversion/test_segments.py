@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conversion.conversions import TESTDATA, batches_of, consumed, convert, counted, files, records_of
+from conversion.conversions import TESTDATA, a_log, batches_of, consumed, convert, counted, files, records_of
 from kseg.errors import DamageError, UnsupportedError
 from kseg.segment.items import RecordBatch
 from recovery.partitions import recover
@@ -135,15 +135,13 @@ def test_a_broker_would_build_the_same_indexes(tmp_path: Path, source: str) -> N
 def test_nonsense_is_rejected_in_its_place(tmp_path: Path, magic: int | None, seed: int) -> None:
     """The output is valid for any change of counts, sizes and contents under valid checksums, in all formats."""
     rng = random.Random(seed)
-    source = tmp_path / "changed-0"
-    source.mkdir()
     found = []
     for entry in entries((TESTDATA / OLD[5] / f"{0:020d}.log").read_bytes()):
         changed = bytearray(entry)
         if rng.random() < 0.3 and len(entry) > 26:
             changed[rng.randrange(26 if entry[16] < 2 else 57, len(entry))] = rng.randrange(256)
         found.append(sealed(bytes(changed)))
-    (source / f"{0:020d}.log").write_bytes(b"".join(found))
+    source = a_log(tmp_path / "changed-0", *found)
     made = convert(source, tmp_path / "x-0", "gzip", magic=magic, is_lossy=True, skips_damage=True)
     offsets = [record[0] for record in records_of(tmp_path / "x-0")]
     assert offsets == sorted(set(offsets))
@@ -157,41 +155,32 @@ def test_nonsense_is_rejected_in_its_place(tmp_path: Path, magic: int | None, se
 def test_impossible_headers_under_a_valid_checksum_are_damage(
     tmp_path: Path, position: int, form: str, value: int, asked: dict[str, object]
 ) -> None:
-    source = tmp_path / "y-0"
-    source.mkdir()
     first, bad, last = entries((PLAIN / f"{0:020d}.log").read_bytes())[:3]
     bad = sealed(bad, position, struct.pack(form, value))
-    (source / f"{0:020d}.log").write_bytes(first + bad + last)
+    source = a_log(tmp_path / "y-0", first, bad, last)
     with pytest.raises(DamageError, match=f"at position {len(first)}, {len(bad)} bytes"):
         convert(source, tmp_path / "z-0", **asked)
     made = convert(source, tmp_path / "x-0", skips_damage=True, **asked)
     assert [(damage.position, damage.length) for _, damage in made.skipped] == [(len(first), len(bad))]
-    good = tmp_path / "good-0"
-    good.mkdir()
-    (good / f"{0:020d}.log").write_bytes(first + last)
-    assert records_of(tmp_path / "x-0") == records_of(good)
+    assert records_of(tmp_path / "x-0") == records_of(a_log(tmp_path / "good-0", first, last))
 
 
 def test_sequences_wrap_where_a_batch_is_split(tmp_path: Path) -> None:
-    source = tmp_path / "y-0"
-    source.mkdir()
     first = next(
         batch
         for batch in entries((TESTDATA / "verify/4.3.1-transactions/dtxn-0" / f"{0:020d}.log").read_bytes())
         if struct.unpack_from(">i", batch, 57)[0] >= 3 and struct.unpack_from(">i", batch, 53)[0] >= 0
     )
     count = struct.unpack_from(">i", first, 57)[0]
-    (source / f"{0:020d}.log").write_bytes(sealed(first, 53, struct.pack(">i", (1 << 31) - 2)))
+    source = a_log(tmp_path / "y-0", sealed(first, 53, struct.pack(">i", (1 << 31) - 2)))
     convert(source, tmp_path / "x-0", batch_bytes=1)
     sequences = [batch.header.base_sequence for batch in batches_of(tmp_path / "x-0")]
     assert sequences == [(1 << 31) - 2, (1 << 31) - 1, *range(count - 2)]
 
 
 def test_an_empty_last_segment_keeps_its_snapshot(tmp_path: Path) -> None:
-    source, end = tmp_path / "y-0", 0
-    shutil.copytree(TESTDATA / V2[0], source)
-    batches = batches_of(source)
-    end = batches[-1].last_offset + 1
+    source = Path(shutil.copytree(TESTDATA / V2[0], tmp_path / "y-0"))
+    end = batches_of(source)[-1].last_offset + 1
     for suffix in (".log", ".index", ".timeindex"):
         (source / f"{end:020d}{suffix}").write_bytes(b"")
     convert(source, tmp_path / "x-0", batch_bytes=3000)

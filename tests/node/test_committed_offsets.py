@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.formats.rows import Rows, int64s
-from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from cleaner.building import NewRecord, build_record_batch
 from kseg.node.coordinators import CommittedOffsets
+from kseg.segment.items import RecordBatch
 from segment.reading import items_at
 
 LOG = (
@@ -34,39 +34,25 @@ def commit(place: bytes, offset: int, version: int = 0) -> tuple[bytes, bytes]:
 PLACE = b"\0\1g\0\1t\0\0\0\3"
 
 
-class Records:
-    """A fake batch: rows of keys and values at given offsets."""
-
-    is_control = False
-
-    def __init__(self, *records: tuple[int, bytes | None, bytes | None]) -> None:
-        self.payload = b"".join(part or b"" for record in records for part in record[1:])
-        columns, at = int64s(max(len(records), 1) * ROW_WIDTH), 0
-        for i, (offset, key, value) in enumerate(records):
-            row = i * ROW_WIDTH
-            columns[row + ROW_OFFSET] = offset
-            for column, size, part in ((ROW_KEY, ROW_KEY_SIZE, key), (ROW_VALUE, ROW_VALUE_SIZE, value)):
-                columns[row + column], columns[row + size] = at, -1 if part is None else len(part)
-                at += len(part or b"")
-        self._rows = Rows(self.payload, columns, int64s(4), len(records))
-
-    def rows(self):
-        yield self._rows
+def batch(*records: tuple[int, bytes | None, bytes | None]) -> RecordBatch:
+    """A batch of records with these offsets, keys and values."""
+    data = build_record_batch([NewRecord(offset, 0, key, value) for offset, key, value in records])
+    return RecordBatch(data, 0, len(data), 2, True)
 
 
 def test_the_key_versions_mean_the_same() -> None:
     key, value = commit(PLACE, 5)
-    found = replayed([Records((0, b"\0\0" + PLACE, value), (1, key, commit(PLACE, 6)[1] + b"behind"))])
+    found = replayed([batch((0, b"\0\0" + PLACE, value), (1, key, commit(PLACE, 6)[1] + b"behind"))])
     known = {"group": "g", "topic": "t", "partition": 3, "recordOffset": 1, "offset": 6, "commitTimestamp": 7}
     (each,) = found.found()
     assert known.items() <= each.items()
     assert not each["metadata"]
-    found.add(Records((2, b"\0\0" + PLACE + b"more", None)))
+    found.add(batch((2, b"\0\0" + PLACE + b"more", None)))
     assert list(found.found()) == []
 
 
 def test_positions_are_those_of_the_decoded_commits() -> None:
-    found = replayed([*BATCHES, Records((0, *commit(PLACE, 5)), (1, *commit(PLACE[:-1] + b"\4", -1, 4)))])
+    found = replayed([*BATCHES, batch((0, *commit(PLACE, 5)), (1, *commit(PLACE[:-1] + b"\4", -1, 4)))])
     expected = [
         (c["topic"].encode(), c["partition"], c["offset"], c["leaderEpoch"])
         for c in found.found()
@@ -74,7 +60,7 @@ def test_positions_are_those_of_the_decoded_commits() -> None:
     ]
     assert set(expected) <= set(found.positions())
     assert len(expected) > 1
-    assert list(replayed([Records((0, b"\0\1" + PLACE, b"\0\3"))]).positions()) == []
+    assert list(replayed([batch((0, b"\0\1" + PLACE, b"\0\3"))]).positions()) == []
 
 
 @pytest.mark.parametrize(
@@ -82,16 +68,16 @@ def test_positions_are_those_of_the_decoded_commits() -> None:
     [b"\0\1", b"\0\1\0", b"\0\1\xff\xff", b"\0\1\0\1g\xff\xfe\0\0\0\3", b"\0\0\0\1g\0\2t\0\0\0", b"\0\1\x7f\xffg"],
 )
 def test_a_key_that_is_cut_is_counted(key: bytes) -> None:
-    found = replayed([Records((0, key, commit(PLACE, 1)[1]))])
+    found = replayed([batch((0, key, commit(PLACE, 1)[1]))])
     assert (found.undecodable, list(found.found())) == (1, [])
 
 
 def test_the_newest_commit_counts_even_where_it_cannot_be_read() -> None:
     good = commit(PLACE, 5)
-    (found,) = replayed([Records((0, *good), (1, *commit(PLACE, 6, version=99)))]).found()
+    (found,) = replayed([batch((0, *good), (1, *commit(PLACE, 6, version=99)))]).found()
     assert (found["offset"], found["recordOffset"]) == (None, 1)
     assert "unknown record version 99" in found["error"]
-    (found,) = replayed([Records((0, *good), (1, b"\0\0" + PLACE, b"\0\1"))]).found()
+    (found,) = replayed([batch((0, *good), (1, b"\0\0" + PLACE, b"\0\1"))]).found()
     assert found["error"] is not None
 
 
@@ -101,11 +87,12 @@ def test_the_newest_commit_counts_even_where_it_cannot_be_read() -> None:
             st.sampled_from([b"\0\0", b"\0\1", b"\0\2", b"\0", b"\0\x63", b""]),
             st.sampled_from([PLACE, PLACE[:-1], PLACE + b"x", b"\0\2\xff\xc0\0\0\0\0\0\0"]) | st.binary(max_size=12),
             st.none() | st.binary(max_size=30) | st.integers(0, 5).map(lambda version: commit(PLACE, 1, version)[1]),
-        )
+        ),
+        min_size=1,
     )
 )
 def test_any_records_give_offsets_or_errors(parts: list[tuple[bytes, bytes, bytes | None]]) -> None:
-    found = replayed([Records(*((i, prefix + key, value) for i, (prefix, key, value) in enumerate(parts)))])
+    found = replayed([batch(*((i, prefix + key, value) for i, (prefix, key, value) in enumerate(parts)))])
     for offset in found.found():
         assert (offset["offset"] is None) == (offset["error"] is not None)
         assert 0 <= offset["recordOffset"] < len(parts)

@@ -9,19 +9,17 @@ from kseg.findings.table import KINDS
 from kseg.formats.record_batch import build_batch
 from kseg.limits import TRANSACTION_LIMIT_MS
 from kseg.node import coordinators
-from kseg.node import coordinators as module
 from kseg.node.coordinators import (
     ENDING,
     HANGING,
     OPEN,
+    Coordinators,
     GroupOffset,
     TransactionState,
     abort_command,
-    group_offsets,
     judge,
     prepared,
     waiting_groups,
-    why_hanging,
 )
 from kseg.node.node import Nodes
 from kseg.segment.isolation import LastMarker, OpenTransaction, OpenTransactions
@@ -36,7 +34,7 @@ PLACE = ("orders", 0)
 
 
 def test_offsets_are_those_that_groups_have_committed() -> None:
-    found = group_offsets([str(COMMITTED)])
+    found = Coordinators([str(COMMITTED)]).group_offsets
     assert found is not None
     assert {each.group: each.offset for each in found[PLACE]}.items() >= {
         "billing": 10,
@@ -59,8 +57,8 @@ def test_commits_for_an_earlier_topic_of_the_name_are_left_out() -> None:
 
 
 def test_without_committed_offsets_nothing_is_known(tmp_path: Path) -> None:
-    assert group_offsets([str(tmp_path)]) is None
-    assert group_offsets([str(tmp_path / "none")]) is None
+    assert Coordinators([str(tmp_path)]).group_offsets is None
+    assert Coordinators([str(tmp_path / "none")]).group_offsets is None
     assert waiting_groups(None, PLACE, 9) is None
     assert waiting_groups({}, (None, None), 9) is None
 
@@ -71,14 +69,14 @@ def test_damage_hides_only_the_commits_in_it(tmp_path: Path) -> None:
     data = bytearray(log.read_bytes())
     data[-30:-20] = bytes(10)
     log.write_bytes(data)
-    found = group_offsets([str(tmp_path / "logs")])
+    found = Coordinators([str(tmp_path / "logs")]).group_offsets
     assert found is not None
     assert "billing" in {each.group for each in found[PLACE]}
 
 
 def test_no_more_of_commits_is_read_than_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_BYTES", 1000)
-    assert group_offsets([str(COMMITTED)]) is None
+    monkeypatch.setattr(coordinators, "MAX_BYTES", 1000)
+    assert Coordinators([str(COMMITTED)]).group_offsets is None
 
 
 # The transactional ids of producers, by __transaction_state in the same log directory.
@@ -124,31 +122,20 @@ def test_without_a_coordinator_the_age_decides_and_the_command_is_named(logs: Pa
     assert young.message == "open"
 
 
-def test_verify_and_dump_agree_on_a_transaction_older_than_its_timeout(logs: Path) -> None:
-    state = coordinators.transaction_states([str(logs)])[1015]
-    late = (state.timeout_ms or 0) + 10_001
-    transaction = OpenTransaction(1015, 0, 540, 0)
-    for age, verdict in ((late, HANGING), (late - 1, OPEN)):
-        judged = judge(transaction, {1015: state}, ("txn", 0), age)
-        found = settled(logs, 1015, "open-transaction", ageMs=age, firstOffset=540)
-        assert (judged.verdict, found.details["verdict"]) == (verdict, verdict)
-        assert ("older than its timeout" in found.message) == (verdict == HANGING)
-
-
 def test_damage_hides_only_what_it_destroys(logs: Path) -> None:
     log = logs / STATE.name / f"{0:020}.log"
-    whole = coordinators.transaction_states([str(logs)])
+    whole = Coordinators([str(logs)]).transaction_states
     data = bytearray(log.read_bytes())
     data[80:90] = bytes(10)
     log.write_bytes(data)
-    left = coordinators.transaction_states([str(logs)])
+    left = Coordinators([str(logs)]).transaction_states
     assert left
     assert left.items() <= whole.items()
 
 
 def test_no_more_is_read_than_is_allowed(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinators, "MAX_STATE_BYTES", 1000)
-    assert coordinators.transaction_states([str(logs)]) == {}
+    assert Coordinators([str(logs)]).transaction_states == {}
 
 
 def test_an_id_that_is_no_utf8_is_kept(tmp_path: Path) -> None:
@@ -157,7 +144,7 @@ def test_an_id_that_is_no_utf8_is_kept(tmp_path: Path) -> None:
     log = tmp_path / "__transaction_state-0" / f"{0:020d}.log"
     log.parent.mkdir()
     log.write_bytes(build_batch(0, 0, 0, [(b"\0\0\0\2\xff\xfe", value), *no_ids]))
-    states = coordinators.transaction_states([str(tmp_path)])
+    states = Coordinators([str(tmp_path)]).transaction_states
     assert {producer_id: state.name for producer_id, state in states.items()} == {7: "\udcff\udcfe"}
 
 
@@ -169,37 +156,34 @@ def state(name: str, epoch: int = 2, partitions: tuple[tuple[str, int], ...] = (
     return TransactionState("pay", epoch, name, 60_000, frozenset(partitions))
 
 
+OLD_MS = BEGUN.first_timestamp + TRANSACTION_LIMIT_MS
+
+
 @pytest.mark.parametrize(
-    ("told", "verdict"),
+    ("told", "now", "verdict"),
     [
-        (state("Ongoing"), OPEN),
-        (state("Ongoing", epoch=3), HANGING),
-        (state("Ongoing", partitions=(("orders", 4),)), HANGING),
-        (state("PrepareCommit"), ENDING),
-        (state("PrepareAbort"), ENDING),
-        (state("CompleteAbort"), HANGING),
-        (state("Empty", partitions=()), HANGING),
-        (state("Dead", partitions=()), HANGING),
+        (state("Ongoing"), 2000, OPEN),
+        (state("Ongoing", epoch=3), 2000, HANGING),
+        (state("Ongoing", partitions=(("orders", 4),)), 2000, HANGING),
+        (state("PrepareCommit"), 2000, ENDING),
+        (state("PrepareAbort"), 2000, ENDING),
+        (state("CompleteAbort"), 2000, HANGING),
+        (state("Empty", partitions=()), 2000, HANGING),
+        (state("Dead", partitions=()), 2000, HANGING),
+        # What is older than its timeout should have been aborted.
+        (state("Ongoing"), 71_000, OPEN),
+        (state("Ongoing"), 71_001, HANGING),
+        (state("PrepareCommit"), 71_001, ENDING),
+        # Without a record that can be read the age decides.
+        *((told, *by_age) for told in (None, TransactionState("pay"))
+          for by_age in ((None, OPEN), (OLD_MS, OPEN), (OLD_MS + 1, HANGING))),
     ],
-)
-def test_the_coordinator_decides(told: TransactionState, verdict: str) -> None:
-    assert judge(BEGUN, {7: told}, HERE, 2000).verdict == verdict
-
-
-@pytest.mark.parametrize(("now", "verdict"), [(None, OPEN), (1000 + 20 * 60_000, OPEN), (1001 + 20 * 60_000, HANGING)])
-def test_without_a_record_the_age_decides(now: int | None, verdict: str) -> None:
-    judged = judge(BEGUN, {8: state("Ongoing")}, HERE, now)
-    assert (judged.verdict, judged.state) == (verdict, None)
-    assert judge(BEGUN, {7: TransactionState("pay")}, HERE, now).verdict == verdict
-
-
-@pytest.mark.parametrize(("now", "verdict"), [(71_000, OPEN), (71_001, HANGING)])
-def test_what_is_older_than_its_timeout_should_have_been_aborted(now: int, verdict: str) -> None:
-    judged = judge(BEGUN, {7: state("Ongoing")}, HERE, now)
-    assert judged.verdict == verdict
-    if verdict == HANGING:
-        assert "older than its timeout" in why_hanging(judged.state, judged.age_ms)
-    assert judge(BEGUN, {7: state("PrepareCommit")}, HERE, now).verdict == ENDING
+)  # fmt: skip
+def test_the_coordinator_decides(told: TransactionState | None, now: int | None, verdict: str) -> None:
+    judged = judge(BEGUN, {} if told is None else {7: told}, HERE, now)
+    assert (judged.verdict, judged.state) == (verdict, told)
+    assert bool(judged.why) == (verdict == HANGING)
+    assert ("older than its timeout" in judged.why) == (now == 71_001 and verdict == HANGING)
 
 
 @pytest.mark.parametrize(
@@ -223,5 +207,4 @@ def test_a_marker_of_what_is_still_prepared(status: str, marker: LastMarker, is_
 
 
 def test_the_command_for_a_live_cluster() -> None:
-    assert abort_command("orders", 3, 120)[-6:] == ["--topic", "orders", "--partition", "3", "--start-offset", "120"]
     assert abort_command(None, None, 5)[-6:] == ["--topic", "TOPIC", "--partition", "N", "--start-offset", "5"]

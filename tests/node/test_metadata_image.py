@@ -174,32 +174,6 @@ def test_a_record_that_no_node_can_replay_is_refused(what: str) -> None:
         replayed(REFUSED[what])
 
 
-def test_a_delta_can_be_taken_back() -> None:
-    image = replayed([topic(), partition()])
-    before = bag(image)
-    for api_key, fields in (
-        topic("other", OTHER), partition(1), (PARTITION_CHANGE, {"partitionId": 0, "topicId": TOPIC, "leader": -1}),
-        (CONFIG_RECORD, {"resourceType": 2, "resourceName": "orders", "name": "retention.ms", "value": "1"}),
-        (REMOVE_TOPIC, {"topicId": TOPIC}),
-    ):  # fmt: skip
-        image.replay(api_key, fields)
-    image.discard()
-    assert bag(image) == before
-
-
-def test_changes_of_one_of_several_settings_can_be_taken_back() -> None:
-    def setting(name: str, value: str | None) -> tuple[int, dict[str, Any]]:
-        return CONFIG_RECORD, {"resourceType": 2, "resourceName": "orders", "name": name, "value": value}
-
-    image = replayed([setting("a", "1"), setting("b", "1")])
-    before = bag(image)
-    for name, value in (("a", None), ("b", "2"), ("b", None), ("c", "1")):
-        image.replay(*setting(name, value))
-    image.discard()
-    assert bag(image) == before
-    assert replayed([setting("a", "1")], [setting("a", None)]).configs == {}
-
-
 def test_a_change_moves_the_epochs() -> None:
     change = {"partitionId": 0, "topicId": TOPIC, "leader": 2, "replicas": [1, 2]}
     image = replayed([topic(), partition()], [(PARTITION_CHANGE, change)])
@@ -208,11 +182,15 @@ def test_a_change_moves_the_epochs() -> None:
     assert found.directories == ("A" * 22,) * 2
 
 
+def setting(name: str, value: str | None) -> tuple[int, dict[str, Any]]:
+    return CONFIG_RECORD, {"resourceType": 2, "resourceName": "orders", "name": name, "value": value}
+
+
 def test_settings_of_a_topic_that_came_in_the_same_batch_outlive_it() -> None:
-    setting = (CONFIG_RECORD, {"resourceType": 2, "resourceName": "orders", "name": "retention.ms", "value": "1"})
     removal = (REMOVE_TOPIC, {"topicId": TOPIC})
-    assert replayed([topic(), setting], [removal]).configs == {}
-    assert replayed([topic(), setting, removal]).configs == {(2, "orders"): {"retention.ms": "1"}}
+    assert replayed([topic(), setting("a", "1")], [removal]).configs == {}
+    assert replayed([topic(), setting("a", "1"), removal]).configs == {(2, "orders"): {"a": "1"}}
+    assert replayed([setting("a", "1")], [setting("a", None)]).configs == {}
 
 
 def test_what_follows_the_removal_of_the_last_user_is_lost_in_the_order_of_a_map() -> None:
@@ -227,14 +205,14 @@ def test_what_follows_the_removal_of_the_last_user_is_lost_in_the_order_of_a_map
     assert set(replayed([user("c")], [removed("c"), user("b")]).scram[1]) == {"b"}
 
 
-def test_random_records_are_replayed_or_refused() -> None:
+def test_random_records_can_be_taken_back_or_are_refused() -> None:
     rng = random.Random(FRAME_VERSION)
     change, cleared = (PARTITION_CHANGE, {"partitionId": 0, "topicId": TOPIC, "isr": []}), (28, {"topicName": ""})
-    removal = (REMOVE_TOPIC, {"topicId": TOPIC})
-    records = [topic(), topic("other", OTHER), partition(), partition(1), removal, change, cleared]
+    records = [topic(), topic("other", OTHER), partition(), partition(1), (REMOVE_TOPIC, {"topicId": TOPIC}), change]
+    records += [cleared, setting("a", None), setting("b", "2"), setting("b", None), setting("c", "1")]
     refused = 0
-    for _ in range(300):
-        image = MetadataImage()
+    for number in range(400):
+        image = replayed([topic(), partition(), setting("a", "1"), setting("b", "1")] * (number % 2))
         before = bag(image)
         try:
             for api_key, fields in rng.choices(records, k=6):
@@ -243,4 +221,4 @@ def test_random_records_are_replayed_or_refused() -> None:
             refused += 1
         image.discard()
         assert bag(image) == before
-    assert 0 < refused < 300
+    assert 0 < refused < 400

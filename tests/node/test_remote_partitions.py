@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from conftest import TESTDATA
 from kseg.errors import PathError
 from kseg.node import remote_partitions
+from kseg.node.remote_partitions import Candidate, Lineage, MissingOffsets, holes_between, lineage_of, live_segments
 from kseg.segment.items import Batch
 from kseg.segment.reader import SegmentReader
 from kseg.sidefiles.checkpoints import EpochEntry, plain_epochs
@@ -39,23 +40,51 @@ def test_segments_whose_deletion_has_begun_or_ended_are_deleted() -> None:
 # Which segments are live: by hand, by a model that looks at each offset, and as Kafka's cache says for real stores.
 
 
-def lineage(*entries: tuple[int, int]) -> remote_partitions.Lineage:
+def lineage(*entries: tuple[int, int]) -> Lineage:
     return [EpochEntry(*entry) for entry in entries]
 
 
-def candidate(name: str, start: int, end: int, *epochs: tuple[int, int]) -> remote_partitions.Candidate:
-    return remote_partitions.Candidate(name, start, end, lineage(*(epochs or ((0, 0),))))
+def candidate(name: str, start: int, end: int, *epochs: tuple[int, int]) -> Candidate:
+    return Candidate(name, start, end, lineage(*(epochs or ((0, 0),))))
 
 
 def shown(live: remote_partitions.LiveSegments) -> list[tuple[str, int, int]]:
     return [(piece.candidate.segment, piece.first, piece.last) for piece in live.pieces]
 
 
-def test_segments_that_follow_each_other() -> None:
-    found = remote_partitions.live_segments([candidate("b", 10, 19), candidate("a", 0, 9)], lineage((0, 0)))
-    assert shown(found) == [("a", 0, 9), ("b", 10, 19)]
-    assert all(piece.is_whole for piece in found.pieces)
-    assert (remote_partitions.holes_between(found.pieces), found.abandoned, found.superseded) == ([], [], [])
+@pytest.mark.parametrize(
+    ("candidates", "entries", "pieces", "superseded"),
+    [
+        pytest.param(
+            [candidate("b", 10, 19), candidate("a", 0, 9)], [(0, 0)], [("a", 0, 9), ("b", 10, 19)], "",
+            id="segments that follow each other",
+        ),
+        pytest.param(
+            [candidate("a", 0, 60), candidate("b", 50, 99), candidate("copy", 10, 40)], [(0, 0)],
+            [("a", 0, 60), ("b", 61, 99)], "copy", id="replicas that rolled at other offsets",
+        ),
+        pytest.param(
+            [candidate("a", 0, 9), candidate("b", 5, 19), candidate("c", 10, 19)], [(0, 0)],
+            [("a", 0, 9), ("c", 10, 19)], "b", id="of two that reach as far, the one that begins there",
+        ),
+        pytest.param(
+            [candidate("a", 0, 9), candidate("b", 10, 29), candidate("c", 40, 49)], [(0, 15)],
+            [("b", 10, 29), ("c", 40, 49)], "", id="holes, and the log start",
+        ),
+        pytest.param(
+            [candidate("a", 0, 29, (1, 0), (2, 20))], [(2, 25)], [("a", 0, 29)], "",
+            id="epochs below the first entry stay in a segment that it cuts",
+        ),
+    ],
+)  # fmt: skip
+def test_live_segments(
+    candidates: list[Candidate], entries: list[tuple[int, int]], pieces: list[tuple[str, int, int]], superseded: str
+) -> None:
+    found = live_segments(candidates, lineage(*entries), entries[0][1])
+    assert shown(found) == pieces
+    assert ([one.segment for one in found.superseded], found.abandoned) == ([superseded] * bool(superseded), [])
+    if pieces[-1] == ("c", 40, 49):
+        assert holes_between(found.pieces) == [MissingOffsets(30, 39)]
 
 
 def test_an_abandoned_leader() -> None:
@@ -65,45 +94,18 @@ def test_an_abandoned_leader() -> None:
     new = candidate("new", 156, 301, (0, 0), (4, 300))
     later = candidate("later", 302, 451, (0, 0), (4, 300))
     candidates = [candidate("a", 0, 155), old, new, lost, later]
-    assert remote_partitions.lineage_of(candidates) == later.epochs
-    found = remote_partitions.live_segments(candidates, remote_partitions.lineage_of(candidates))
+    assert lineage_of(candidates) == later.epochs
+    found = live_segments(candidates, lineage_of(candidates))
     assert shown(found) == [("a", 0, 155), ("new", 156, 301), ("later", 302, 451)]
     assert found.abandoned == [old, lost]
 
 
 def test_a_segment_is_cut_where_the_lineage_leaves_it() -> None:
     candidates = [candidate("a", 0, 99), candidate("b", 50, 120, (0, 0), (3, 50))]
-    found = remote_partitions.live_segments(candidates, lineage((0, 0), (3, 50)))
+    found = live_segments(candidates, lineage((0, 0), (3, 50)))
     assert shown(found) == [("a", 0, 49), ("b", 50, 120)]
     assert [piece.is_whole for piece in found.pieces] == [False, True]
     assert found.abandoned == [candidates[0]]
-
-
-def test_replicas_that_rolled_at_other_offsets() -> None:
-    candidates = [candidate("a", 0, 60), candidate("b", 50, 99), candidate("copy", 10, 40)]
-    found = remote_partitions.live_segments(candidates, lineage((0, 0)))
-    assert shown(found) == [("a", 0, 60), ("b", 61, 99)]
-    assert found.superseded == [candidates[2]]
-
-
-def test_of_two_that_reach_as_far_the_one_that_begins_there_is_taken() -> None:
-    candidates = [candidate("a", 0, 9), candidate("b", 5, 19), candidate("c", 10, 19)]
-    found = remote_partitions.live_segments(candidates, lineage((0, 0)))
-    assert shown(found) == [("a", 0, 9), ("c", 10, 19)]
-    assert all(piece.is_whole for piece in found.pieces)
-    assert found.superseded == [candidates[1]]
-
-
-def test_holes_and_the_log_start() -> None:
-    candidates = [candidate("a", 0, 9), candidate("b", 10, 29), candidate("c", 40, 49)]
-    found = remote_partitions.live_segments(candidates, lineage((0, 15)), 15)
-    assert shown(found) == [("b", 10, 29), ("c", 40, 49)]
-    assert remote_partitions.holes_between(found.pieces) == [remote_partitions.MissingOffsets(30, 39)]
-
-
-def test_epochs_below_the_first_entry_stay_in_a_segment_that_it_cuts() -> None:
-    found = remote_partitions.live_segments([candidate("a", 0, 29, (1, 0), (2, 20))], lineage((2, 25)), 25)
-    assert shown(found) == [("a", 0, 29)]
 
 
 def test_epochs_within() -> None:
@@ -114,7 +116,7 @@ def test_epochs_within() -> None:
 def test_a_store_as_kafka_sees_it() -> None:
     """The live segments that RemoteLogMetadataCache gave for each offset."""
     candidates, unusable = remote_partitions.candidates_of(partition("zstd", "t-roll-0"))
-    found = remote_partitions.live_segments(candidates, remote_partitions.lineage_of(candidates))
+    found = live_segments(candidates, lineage_of(candidates))
     assert unusable == []
     places = {fact["id"]: fact for fact in truth("zstd").values()}
     live = [places[piece.candidate.segment.segment_id] for piece in found.pieces]
@@ -137,13 +139,11 @@ SEGMENTS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20), st.integer
 def test_each_offset_is_taken_once_from_a_segment_that_has_its_epoch(places: list[tuple[int, int, int]]) -> None:
     """The second of three leaders was lost: its segments have epoch 1 from offset 10 on, the lineage epoch 2."""
     shapes = [lineage((0, 0)), lineage((0, 0), (1, 10)), lineage((0, 0), (2, 10))]
-    candidates = [
-        remote_partitions.Candidate(str(i), start, start + more, shapes[k]) for i, (start, more, k) in enumerate(places)
-    ]
+    candidates = [Candidate(str(i), start, start + more, shapes[k]) for i, (start, more, k) in enumerate(places)]
     current = shapes[2]
-    found = remote_partitions.live_segments(candidates, current)
+    found = live_segments(candidates, current)
 
-    def epoch_of(entries: remote_partitions.Lineage, offset: int) -> int:
+    def epoch_of(entries: Lineage, offset: int) -> int:
         return max(entry.epoch for entry in entries if entry.start_offset <= offset)
 
     covered = {
@@ -158,9 +158,7 @@ def test_each_offset_is_taken_once_from_a_segment_that_has_its_epoch(places: lis
         assert piece.candidate.start_offset <= offset <= piece.candidate.end_offset
         assert epoch_of(piece.candidate.epochs, offset) == epoch_of(current, offset)
     missing = set(range(min(covered), max(covered) + 1)) - covered if covered else set()
-    assert {
-        offset for hole in remote_partitions.holes_between(found.pieces) for offset in range(hole.first, hole.last + 1)
-    } == missing
+    assert {offset for hole in holes_between(found.pieces) for offset in range(hole.first, hole.last + 1)} == missing
 
 
 BOTH = "t-txn-0"

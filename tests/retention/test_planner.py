@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
 from kseg.node.cluster_metadata import TopicSettings
-from kseg.node.log_directory import LogDirectory
+from kseg.node.log_directory import BrokerState, LogDirectory
 from kseg.node.metadata_image import TOPIC_RESOURCE, MetadataImage
 from kseg.node.node import Node, Partition
 from kseg.releases.release import LOG_START, SIZE, TIME, RetentionRules
 from kseg.retention import planner
 from kseg.retention.planner import (
-    Deletions,
-    KnownOffsets,
     Limits,
     LogState,
     RetainOptions,
@@ -31,9 +29,9 @@ from kseg.retention.planner import (
     deciding_record,
     explain,
     first_in_future,
+    limits_of,
     retain,
     select_deletions,
-    settings_of,
 )
 from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
@@ -45,6 +43,10 @@ NOW = 1000
 RELEASES = ((0, 7), (0, 8, 1), (0, 10, 0), (0, 10, 2), (0, 11), (2, 0), (2, 8), (3, 0), (4, 3))
 
 
+SIZES, TIMES_MS = st.sampled_from(range(0, 20, 5)), st.sampled_from(range(0, NOW + 101, 100))
+"""Coarse, so that segments often are exactly as old or as large as a limit."""
+
+
 @st.composite
 def logs(draw: st.DrawFn) -> LogState:
     counts = draw(st.lists(st.integers(1, 5), min_size=1, max_size=6))
@@ -52,14 +54,14 @@ def logs(draw: st.DrawFn) -> LogState:
     base = first
     for i, count in enumerate(counts):
         is_empty = i + 1 == len(counts) and draw(st.booleans())
-        spans.append(RetentionSegment(base, 0 if is_empty else draw(st.integers(0, 9)), draw(st.integers(0, NOW + 20))))
+        spans.append(RetentionSegment(base, 0 if is_empty else draw(SIZES), draw(TIMES_MS)))
         base += 0 if is_empty else count
     end = base
     start = draw(st.integers(first, end))
     return LogState(tuple(spans), start, draw(st.integers(start, end)), end)
 
 
-limits = st.builds(Limits, st.integers(-1, 900), st.integers(-1, 40), st.booleans())
+limits = st.builds(Limits, TIMES_MS | st.just(-1), st.sampled_from(range(-5, 45, 5)), st.booleans())
 
 
 def model(state: LogState, limit: Limits, rules: RetentionRules) -> tuple[list[str], int]:
@@ -93,32 +95,13 @@ def model(state: LogState, limit: Limits, rules: RetentionRules) -> tuple[list[s
     return why, start
 
 
-def selected(state: LogState, limit: Limits, rules: RetentionRules, keeps_active: bool = False) -> Deletions:
-    return select_deletions(state, RetentionRequest(limit, rules, NOW, keeps_active=keeps_active))
-
-
 @given(logs(), limits, st.sampled_from(RELEASES))
 def test_it_equals_a_walk_over_the_segments(state: LogState, limit: Limits, release: tuple[int, ...]) -> None:
-    rules = RetentionRules(release)
-    found = selected(state, limit, rules)
-    assert (list(found.why), found.log_start_offset) == model(state, limit, rules)
-    assert found.rolls == (len(found.why) == len(state.segments))
-
-
-@given(logs(), limits)
-def test_the_active_segment_is_kept_where_that_is_asked_for(state: LogState, limit: Limits) -> None:
-    free = selected(state, limit, RetentionRules())
-    kept = selected(state, limit, RetentionRules(), keeps_active=True)
-    assert kept.why == free.why[: len(state.segments) - 1]
-    assert not kept.rolls
-
-
-@given(logs(), limits)
-def test_a_second_run_finds_nothing(state: LogState, limit: Limits) -> None:
-    found = selected(state, limit, RetentionRules())
-    left = state.segments[len(found.why) :] or (RetentionSegment(state.end_offset, 0, NOW),)
-    again = LogState(left, found.log_start_offset, state.high_watermark, state.end_offset)
-    assert not selected(again, limit, RetentionRules()).why
+    request = RetentionRequest(limit, RetentionRules(release), NOW)
+    why, start = select_deletions(state, request)
+    assert (why, start) == model(state, limit, request.rules)
+    kept, _ = select_deletions(state, replace(request, keeps_active=True))
+    assert kept == why[: len(state.segments) - 1]
 
 
 TIME_HALF = RETENTION / "before" / "r-time-half-0"
@@ -126,7 +109,11 @@ LAST = f"{459:020d}"
 HOUR = Limits(retention_ms=3_600_000)
 ALL = Limits(retention_ms=0)
 LATE_MS = 2 * NOW_MS
-UNKNOWN = KnownOffsets()
+UNKNOWN = BrokerState()
+
+
+def starting(log_start: int | None, watermark: int | None = None) -> BrokerState:
+    return BrokerState(log_start_offset=log_start, high_watermark=watermark)
 
 
 @pytest.fixture
@@ -135,9 +122,9 @@ def partition(tmp_path: Path) -> Path:
 
 
 def planned(
-    directory: Path, limits: Limits = HOUR, now_ms: int = NOW_MS, known: KnownOffsets = UNKNOWN, **more: object
+    directory: Path = TIME_HALF, limits: Limits = HOUR, now_ms: int = NOW_MS, known: BrokerState = UNKNOWN, **more: Any
 ) -> Retention:
-    request = RetentionRequest(limits, RetentionRules(), now_ms, **more)  # type: ignore[arg-type]
+    request = RetentionRequest(limits, RetentionRules(), now_ms, **more)
     found = retain(str(directory), known, request)
     assert len(explained(found)) == len(found.log.segments)
     return found
@@ -158,20 +145,12 @@ def test_an_uncleanly_stopped_log_must_be_recovered_before_the_last_segment_is_d
         planned(partition, ALL, LATE_MS)
     for path in partition.glob("*.snapshot"):
         path.unlink()
-    assert planned(partition, ALL, LATE_MS).selection.rolls  # releases without snapshots
+    assert planned(partition, ALL, LATE_MS).rolls  # releases without snapshots
 
 
 def test_a_log_start_after_the_end_must_be_recovered(partition: Path) -> None:
     with pytest.raises(KsegError, match=r"starts at offset 501.*ends at 500"):
-        planned(partition, known=KnownOffsets(501))
-
-
-def test_preallocated_bytes_of_a_time_index_are_no_entry(partition: Path) -> None:
-    before = planned(partition).selection
-    for path in partition.glob("*.timeindex"):
-        with path.open("ab") as file:
-            file.write(bytes(12 * 500))
-    assert planned(partition).selection == before
+        planned(partition, known=starting(501))
 
 
 @pytest.mark.parametrize(
@@ -234,7 +213,7 @@ def test_any_files_give_a_plan_or_an_error(data: st.DataObject, tmp_path_factory
             content = bytearray(noise)
         (partition / name).write_bytes(content)
     offsets = st.none() | st.integers(-2, 600) | st.sampled_from([-(1 << 63), (1 << 63) - 1])
-    known = KnownOffsets(data.draw(offsets), data.draw(offsets))
+    known = starting(data.draw(offsets), data.draw(offsets))
     limits = Limits(
         data.draw(st.sampled_from([-1, 0, 3_600_000, (1 << 63) - 1])), data.draw(st.sampled_from([-1, 0, 70_000]))
     )
@@ -244,7 +223,7 @@ def test_any_files_give_a_plan_or_an_error(data: st.DataObject, tmp_path_factory
         return
     apply(found.plan, "retain", Keeping(keeps=False))
     logs = sorted(path.name for path in partition.glob("*.log"))
-    kept = [segment.file.name for segment in found.log.segments[len(found.selection.why) :]]
+    kept = [segment.file.name for segment in found.log.segments[len(found.why) :]]
     assert logs == (kept or [f"{found.log.end_offset:020d}.log"])
     assert not {path.stem for path in partition.glob("*.index")} - {Path(name).stem for name in (*logs, *names)}
 
@@ -259,15 +238,19 @@ def partition_with(settings: dict[str, str]) -> Partition:
     return node.partition("logs/orders-0")
 
 
+def values(limits: Limits) -> tuple[int, int, bool]:
+    return limits.retention_ms, limits.retention_bytes, limits.deletes
+
+
 def test_a_policy_that_nothing_tells_is_asked_for() -> None:
     partition = Node([LogDirectory("logs", frozenset({"meta.properties"}), ("orders-0",))]).partition("logs/orders-0")
     by_age = RetainOptions(retention_ms=1)
-    found = settings_of(partition, by_age)
-    assert (found.policy, found.sources["cleanup.policy"], found.limits.deletes) == ("unknown", "unknown", False)
+    found = limits_of(partition, by_age)
+    assert (found.policy, found.sources["cleanup.policy"], found.deletes) == ("unknown", "unknown", False)
     assert "--policy or --topic" in found.refusal
-    assert not settings_of(partition, RetainOptions(log_start_offset=1)).refusal
+    assert not limits_of(partition, RetainOptions(log_start_offset=1)).refusal
     for decided in (replace(by_age, policy="delete"), replace(by_age, topics=("orders",))):
-        assert settings_of(partition, decided).limits == Limits(1, -1, True)
+        assert values(limits_of(partition, decided)) == (1, -1, True)
 
 
 def test_what_the_cleaner_has_cleaned_is_never_deleted_by_age() -> None:
@@ -276,26 +259,25 @@ def test_what_the_cleaner_has_cleaned_is_never_deleted_by_age() -> None:
     partition = Node([directory]).partition("logs/orders-0")
     for topics in ((), ("orders",)):
         for policy in (None, "delete"):
-            found = settings_of(partition, RetainOptions(retention_ms=1, topics=topics, policy=policy))
-            assert not found.limits.deletes
-    assert settings_of(partition, RetainOptions()).policy == "compact"
+            found = limits_of(partition, RetainOptions(retention_ms=1, topics=topics, policy=policy))
+            assert not found.deletes
+    assert limits_of(partition, RetainOptions()).policy == "compact"
 
 
 def test_an_option_wins_over_the_topic_and_the_topic_over_nothing() -> None:
     told = partition_with({"retention.ms": "1000", "cleanup.policy": " compact , delete "})
-    found = settings_of(told, RetainOptions(retention_bytes=7))
-    assert found.limits == Limits(1000, 7, True)
+    found = limits_of(told, RetainOptions(retention_bytes=7))
+    assert values(found) == (1000, 7, True)
     assert found.sources == {"cleanup.policy": "topic", "retention.ms": "topic", "retention.bytes": "option"}
-    assert settings_of(told, RetainOptions(policy="compact")).limits.deletes is False
-    assert settings_of(partition_with({"cleanup.policy": ""}), RetainOptions()).limits == Limits(-1, -1, False)
-    assert settings_of(partition_with({"remote.storage.enable": "true"}), RetainOptions()).refusal
+    assert limits_of(told, RetainOptions(policy="compact")).deletes is False
+    assert values(limits_of(partition_with({"cleanup.policy": ""}), RetainOptions())) == (-1, -1, False)
+    assert limits_of(partition_with({"remote.storage.enable": "true"}), RetainOptions()).refusal
     with pytest.raises(KsegError, match="not a number"):
-        settings_of(partition_with({"retention.ms": "soon"}), RetainOptions())
+        limits_of(partition_with({"retention.ms": "soon"}), RetainOptions())
 
 
 # Why a segment stays: the clock's limits to the millisecond.
 
-DIRECTORY = str(TIME_HALF)
 HOUR_MS = 3_600_000
 
 
@@ -306,20 +288,7 @@ def explained(found: Retention) -> list[Row]:
     return list(explain(found, (None,) * len(found.log.segments)))
 
 
-def retained(now_ms: int) -> Retention:
-    return retain(DIRECTORY, KnownOffsets(), RetentionRequest(Limits(retention_ms=HOUR_MS), RetentionRules(), now_ms))
-
-
-def test_a_segment_goes_one_millisecond_after_its_time() -> None:
-    found = retained(NOW_MS)
-    goes_at_ms = next(row["goesAt"] for row in explained(found) if not row["rule"])
-    assert goes_at_ms > NOW_MS
-    gone = len(found.selection.why)
-    for now_ms, count in ((goes_at_ms - 1, gone), (goes_at_ms, gone + 1)):
-        assert len(retained(now_ms).selection.why) == count
-
-
-FILES = sorted(Path(DIRECTORY).glob("*.log"))
+FILES = sorted(TIME_HALF.glob("*.log"))
 BASES = [int(path.stem) for path in FILES]
 END = 500
 
@@ -354,9 +323,9 @@ LOG_BYTES = sum(path.stat().st_size for path in FILES)
 )
 def test_verdicts(now_ms: int, ms: int, size: int, deletes: bool, watermark: int | None, keeps_active: bool) -> None:
     """Those of a log of several segments, of its files alone."""
-    request = RetentionRequest(Limits(ms, size, deletes), RetentionRules(), now_ms, keeps_active=keeps_active)
-    found = retain(DIRECTORY, KnownOffsets(None, watermark), request)
-    gone, bytes_to = len(found.selection.why), 0
+    limits = Limits(ms, size, deletes)
+    found = planned(TIME_HALF, limits, now_ms, starting(None, watermark), keeps_active=keeps_active)
+    gone, bytes_to = len(found.why), 0
     left_bytes = sum(path.stat().st_size for path in FILES[gone:])
     for i, (path, row) in enumerate(zip(FILES, explained(found), strict=True)):
         upper, size_bytes = [*BASES, END][i + 1], path.stat().st_size
@@ -367,7 +336,7 @@ def test_verdicts(now_ms: int, ms: int, size: int, deletes: bool, watermark: int
             "blockedBy": None, "held": None,
         }  # fmt: skip
         if i < gone:
-            expected["rule"] = found.selection.why[i]
+            expected["rule"] = found.why[i]
         else:
             bytes_to += size_bytes
             if i == len(FILES) - 1 and keeps_active:
@@ -385,18 +354,16 @@ def test_verdicts(now_ms: int, ms: int, size: int, deletes: bool, watermark: int
     assert first_in_future(found) == (future[0] if future and deletes and ms >= 0 else None)
 
 
-def test_an_empty_last_segment_is_held(tmp_path: Path) -> None:
-    partition = Path(shutil.copytree(DIRECTORY, tmp_path / "orders-0"))
+def test_an_empty_last_segment_is_held(partition: Path) -> None:
     (partition / f"{END:020d}.log").write_bytes(b"")
-    request = RetentionRequest(Limits(retention_ms=0), RetentionRules(), 2 * NOW_MS)
-    rows = explained(retain(str(partition), KnownOffsets(), request))
+    rows = explained(planned(partition, ALL, LATE_MS))
     assert [row["held"] for row in rows] == [None] * len(FILES) + ["empty"]
     assert [row["rule"] for row in rows] == ["time"] * len(FILES) + [None]
     assert rows[-1]["recordOffset"] is None
 
 
 def test_the_deciding_record_is_searched_in_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    segment = retained(NOW_MS).log.segments[0]
+    segment = planned().log.segments[0]
     walked = deciding_record(segment)
     assert walked == RECORDS[0]
     found = []
@@ -407,36 +374,26 @@ def test_the_deciding_record_is_searched_in_few_batches(monkeypatch: pytest.Monk
     assert set(found) <= {None, walked}
 
 
-@pytest.mark.parametrize(("more_bytes", "gone"), [(0, 4), (1, 3)])
-def test_what_is_left_is_never_less_than_the_limit(more_bytes: int, gone: int) -> None:
-    left_bytes = sum(path.stat().st_size for path in FILES[4:])
-    request = RetentionRequest(Limits(retention_bytes=left_bytes + more_bytes), RetentionRules(), NOW_MS)
-    assert len(retain(DIRECTORY, KnownOffsets(), request).selection.why) == gone
-
-
-UNLIMITED = RetentionRequest(Limits(), RetentionRules(), NOW_MS)
-
-
 @pytest.mark.parametrize("wanted", [END, END + 1])
 @pytest.mark.parametrize("watermark", [None, END - 1, END])
 def test_a_log_start_above_the_high_watermark_is_refused(wanted: int, watermark: int | None) -> None:
-    request, known = replace(UNLIMITED, log_start_offset=wanted), KnownOffsets(None, watermark)
+    asked: dict[str, Any] = {"limits": Limits(), "known": starting(None, watermark), "log_start_offset": wanted}
     if wanted <= (END if watermark is None else watermark):
-        assert retain(DIRECTORY, known, request).log.log_start_offset == wanted
+        assert planned(**asked).log.log_start_offset == wanted
         return
     with pytest.raises(KsegError, match="log end, 500" if watermark != END - 1 else "high watermark, 499"):
-        retain(DIRECTORY, known, request)
+        planned(**asked)
 
 
 def test_the_state_of_a_log() -> None:
     for known, start, watermark in [
-        (KnownOffsets(), 0, END),
-        (KnownOffsets(7, 9), 7, 9),
-        (KnownOffsets(9, 7), 9, 9),
-        (KnownOffsets(-1, END + 1), 0, END),
-        (KnownOffsets(END, None), END, END),
+        (UNKNOWN, 0, END),
+        (starting(7, 9), 7, 9),
+        (starting(9, 7), 9, 9),
+        (starting(-1, END + 1), 0, END),
+        (starting(END), END, END),
     ]:
-        found = retain(DIRECTORY, known, UNLIMITED).log
+        found = planned(limits=Limits(), known=known).log
         assert (found.log_start_offset, found.high_watermark, found.end_offset) == (start, watermark, END)
 
 
@@ -450,7 +407,7 @@ def test_a_segment_of_no_offsets_has_no_range(partition: Path) -> None:
 
 @pytest.mark.parametrize("is_asked", [False, True])
 def test_records_of_a_log_above_the_limit_are_counted(is_asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    retention, records = retained(NOW_MS), (END, END - BASES[4])
+    retention, records = planned(), (END, END - BASES[4])
     monkeypatch.setattr(planner, "UNASKED_BYTES", LOG_BYTES - 1)
     assert retention.records(retention.record_counts(is_asked)) == (records if is_asked else None)
     assert (len(retention.log.segments), len(retention.left)) == (len(FILES), len(FILES) - 4)

@@ -43,7 +43,7 @@ from kseg.limits import MAX_HEADERS
 from kseg.runtime.threads import Pipeline
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
-from kseg.segment.items import READABLE_CODES, Batch, Damage, Message, Message07, Problem, RecordBatch, Survey
+from kseg.segment.items import PROBLEM_CODES, READABLE_CODES, Batch, Damage, Message, Message07, Problem, RecordBatch
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
 
@@ -422,9 +422,8 @@ def _is_within(batch: Batch, wanted: "Bounds") -> bool | None:
 
 def _check_offsets(batch: Message, next_offset: int) -> None:
     """Raises Refused for an invalid message, or a compressed one with wrong inner offsets."""
-    survey, problems = Survey.of(batch)
-    problems += survey.found(bool(batch.header.codec))
-    if problems := [problem for problem in problems if problem.code not in READABLE_CODES]:
+    survey = batch.survey()
+    if problems := [each for each in survey.problems if each.code in PROBLEM_CODES - READABLE_CODES]:
         raise Refused(problems[0])
     first, last = survey.first_offset, survey.last_offset
     if first is not None and first < next_offset:

@@ -9,15 +9,13 @@ of damage depends on the batches before it.
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from functools import partial
-from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from kseg.kernel import COMPILED
 from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_WIDTH
 from kseg.kernel.scan.frames import SKIP_CHECKSUMS
-from kseg.runtime.threads import Future, Threads
+from kseg.runtime.threads import TASKS_AHEAD, Pipeline
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
@@ -109,7 +107,6 @@ T = TypeVar("T")
 PART_BYTES = 8 << 20
 LAST_PART_BYTES = 1 << 20
 """Parts shrink to this size towards the end, so that all threads finish at about the same time."""
-PARTS_AHEAD = 2
 AHEAD_BYTES = 64 << 20
 """Limit of bytes read ahead by all threads together; results of small batches take as much memory."""
 
@@ -130,29 +127,26 @@ def in_parts(
     ``make_read`` creates a reader per thread, with its own buffers. Stops after a part that does not end at the start
     of the next. Raises any error of ``read``.
     """
-    pending: deque[tuple[int, Future[tuple[int, T]]]] = deque()
-    position, parts, own = start, _ranges(extent, start, end, jobs), threading.local()
+    position, own = start, threading.local()
 
-    def read(part: tuple[int, int]) -> tuple[int, T]:
+    def read(begin: int, stop: int) -> tuple[int, int, T]:
         if not hasattr(own, "read"):
             own.read = make_read()
-        found: tuple[int, T] = own.read(*part)
-        return found
+        reached, found = own.read(begin, stop)
+        return begin, reached, found
 
-    with closing(Threads(jobs)) as threads:
-        while True:
-            for part in islice(parts, jobs * PARTS_AHEAD - len(pending)):
-                pending.append((part[0], threads.begin(partial(read, part))))
-            if not pending or pending[0][0] != position:
+    with Pipeline(jobs) as pipeline:
+        for begin, reached, found in pipeline.each(partial(read, *part) for part in _ranges(extent, start, end, jobs)):
+            if begin != position:
                 return
-            position, found = pending.popleft()[1].result()
-            yield position, found
+            position = reached
+            yield reached, found
 
 
 def _ranges(extent: Extent, start: int, end: int, jobs: int) -> Iterator[tuple[int, int]]:
     """Yields ranges that begin at apparent batch starts; the last one ends at ``end``."""
     least = min(LAST_PART_BYTES, PART_BYTES)
-    max_bytes = min(PART_BYTES, AHEAD_BYTES // (PARTS_AHEAD * jobs))
+    max_bytes = min(PART_BYTES, AHEAD_BYTES // (TASKS_AHEAD * jobs))
     while end - start > 2 * least:
         size = max(min(max_bytes, (end - start) // (2 * jobs)), least)
         found = next_frame(extent, start + size, end, min(start + 2 * size, end))  # not through all of a damaged rest

@@ -87,5 +87,5 @@ def test_many_threads_read_smaller_parts_ahead(tmp_path: Path) -> None:
         assert found[-1][1] == size
         assert all(end == start for (_, end), (start, _) in pairwise(found))
         largest = max(end - start for start, end in found)
-        assert largest * jobs * slices.PARTS_AHEAD < slices.AHEAD_BYTES + 2 * jobs * slices.LAST_PART_BYTES * 2
+        assert largest * jobs * slices.TASKS_AHEAD < slices.AHEAD_BYTES + 2 * jobs * slices.LAST_PART_BYTES * 2
     extent.close()

@@ -31,6 +31,7 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import BytesLike, UndecodableError
@@ -84,11 +85,13 @@ def reason(error: BaseException) -> str:
 class DecompressedBytes:
     """The decompressed bytes, `found`. `size` is their number; exceeding `ceiling` raises DecompressionError.
 
-    Ignored trailing bytes and refused forms are reported in `remarks`, if given.
+    Ignored trailing bytes and refused forms are reported in `remarks`, if given. `is_salvage`: what a broken stream
+    holds before its fault is wanted, too (`leading_bytes`).
     """
 
-    def __init__(self, ceiling: int, remarks: Remarks | None = None):
+    def __init__(self, ceiling: int, remarks: Remarks | None = None, is_salvage: bool = False):
         self.ceiling = ceiling
+        self.is_salvage = is_salvage
         self.size = 0
         self._remarks = remarks
         self.found: bytes | bytearray = b""
@@ -144,10 +147,8 @@ def decompress(codec: int, payload: BytesLike, magic: int, ceiling: int, remarks
     view, out = memoryview(payload), DecompressedBytes(ceiling, remarks)
     if codec == GZIP:
         _gunzip(view, out)
-    elif codec == SNAPPY and is_xerial(view):
-        _unsnappy(view, out)
     elif codec == SNAPPY:
-        out.add(_unsnappy_block(view, out))
+        _unsnappy(view, out)
     elif codec == LZ4:
         _unlz4(view, out, verify_header=magic != 0)
     else:
@@ -199,6 +200,7 @@ def codec_name(codec: int) -> str:
 
 _FHCRC, _FEXTRA, _FNAME, _FCOMMENT = 2, 4, 8, 16
 GZIP_TRAILER = 8
+_LARGEST_WINDOW, _SALVAGE_WINDOW = 1 << 20, 64 << 10
 _MIN_LATER_MEMBER_BYTES = 19
 """GZIPInputStream looks for another member only if more than a header and a trailer (18 bytes) are left."""
 
@@ -207,7 +209,7 @@ def _gunzip(view: memoryview, out: DecompressedBytes) -> None:
     position = gzip_body(view, 0)
     # The input is passed in windows because the inflater copies all input after the end of a member: with many tiny
     # members in one large payload the same bytes would be copied many times.
-    position = _inflate_member(view, position, out, window=1 << 20)
+    position = _inflate_member(view, position, out, window=_LARGEST_WINDOW)
     while len(view) - position >= _MIN_LATER_MEMBER_BYTES:
         try:
             body = gzip_body(view, position)
@@ -255,23 +257,44 @@ def _inflate_member(view: memoryview, position: int, out: DecompressedBytes, win
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     crc = size = 0
     while not inflater.eof:
+        window = min(window, _SALVAGE_WINDOW if out.is_salvage else _LARGEST_WINDOW)
         chunk = view[position : position + window]
         if not chunk:
             raise undecodable_error("gzip: stream ends early")
+        before = inflater.copy() if out.is_salvage else None
         try:
             piece = inflater.decompress(chunk, out.remaining + 1)
         except zlib.error as error:
+            if before is not None:
+                _inflate_before_fault(before, chunk, out)
             raise undecodable_error(f"gzip: {reason(error)}") from None
         crc = zlib.crc32(piece, crc)
         size += len(piece)
         out.add(piece)
         position += len(chunk) - len(inflater.unused_data)
-        window = min(window * 2, 1 << 20)
+        window *= 2
     if len(view) - position < GZIP_TRAILER:
         raise undecodable_error("gzip: stream ends in a trailer")
-    if _TWO_UINT32_LE(view, position) != (crc, size & 0xFFFFFFFF):
+    if _TWO_UINT32_LE(view, position) != (crc, size & 0xFFFFFFFF) and not out.is_salvage:
         raise undecodable_error("gzip: checksum or size in the trailer is wrong")
     return position + GZIP_TRAILER
+
+
+def _inflate_before_fault(inflater: "zlib._Decompress", chunk: BytesLike, out: DecompressedBytes) -> None:
+    """Appends the bytes of a deflate stream up to the fault in ``chunk``.
+
+    The inflater withholds the output of a call that fails, so the call is repeated in ever smaller steps.
+    """
+    step = _SALVAGE_WINDOW
+    while step:
+        before = inflater.copy()
+        try:
+            piece = inflater.decompress(chunk, min(step, out.remaining + 1))
+        except zlib.error:
+            inflater, step = before, step // 2
+            continue
+        out.add(piece)
+        chunk = inflater.unconsumed_tail
 
 
 # snappy --------------------------------------------------------------------------------------------------------------
@@ -289,6 +312,9 @@ def is_xerial(view: memoryview) -> bool:
 
 
 def _unsnappy(view: memoryview, out: DecompressedBytes) -> None:
+    if not is_xerial(view):
+        _unsnappy_block(view, out)
+        return
     position = XERIAL_HEADER
     # SnappyInputStream checks the version of later headers, not of the first. A header with another magic is skipped,
     # or ends the stream if nothing precedes it. Fewer bytes than a length field also end the stream. None is an error.
@@ -306,26 +332,33 @@ def _unsnappy(view: memoryview, out: DecompressedBytes) -> None:
             position += XERIAL_HEADER
             continue
         position += 4
-        if not 0 <= length <= _LARGEST_CHUNK:
+        if not 0 <= length <= _LARGEST_CHUNK and not out.is_salvage:
             raise undecodable_error(f"snappy: chunk length {length}")
-        if length > len(view) - position:
+        if length > len(view) - position and not out.is_salvage:
             raise undecodable_error("snappy: stream ends in a chunk")
-        piece = _unsnappy_block(view[position : position + length], out)
-        out.add(piece)
+        _unsnappy_block(view[position : position + length], out)
         position += length
     out.leave(len(view) - position)
 
 
-def _unsnappy_block(block: memoryview, out: DecompressedBytes) -> bytes:
+def _unsnappy_block(block: memoryview, out: DecompressedBytes) -> None:
     import snappy
 
     claimed = snappy_size(block)
+    if out.is_salvage:
+        found = bytearray(min(claimed, len(block) * SNAPPY_EXPANSION, out.remaining))
+        output = BlockOutput(block, found)
+        output.read_snappy()
+        out.add(found[: output.position])
+        if not output.is_whole or output.position != claimed:
+            raise undecodable_error("snappy: a broken block")
+        return
     if claimed > len(block) * SNAPPY_EXPANSION:
         raise undecodable_error(f"snappy: a block of {len(block)} bytes claims to hold {claimed}")
     if claimed > out.remaining:
         raise over(out.ceiling)
     try:
-        return bytes(snappy.uncompress(block))
+        out.add(bytes(snappy.uncompress(block)))
     except snappy.UncompressError as error:
         raise undecodable_error(f"snappy: {reason(error.__cause__ or error)}") from None
 
@@ -610,15 +643,14 @@ def decompress_limited(
 
 # Decompresses what a broken stream holds before its fault: a wrong or missing end, changed bytes, a cut.
 #
-# Nothing proves such bytes: the functions above refuse what is read here.
+# Nothing proves such bytes: `decompress` refuses what is read here.
 #
 #     codec    read up to
-#     gzip     the byte at which the inflater stops
+#     gzip     the byte at which the inflater stops; checksums are ignored
 #     snappy   the fault in a block
 #     lz4      the fault in a block; checksums are ignored, blocks may depend on each other
 #     zstd     the last whole block: a block can only be decoded as a whole; checksum and content size are ignored
 
-_STEP = 64 << 10
 _LZ4_HISTORY = 64 << 10
 _STORED = 1 << 31
 
@@ -630,78 +662,18 @@ def leading_bytes(
 
     ``before_large`` is called before more than LARGEST_BUFFER_BYTES may be produced.
     """
-    read = _READERS.get(codec)
+    read = {GZIP: _gunzip, SNAPPY: _unsnappy, LZ4: _salvage_lz4, ZSTD: _salvage_zstd}.get(codec)
     if read is None:
         return b""
     if before_large is not None and ceiling > LARGEST_BUFFER_BYTES:
         before_large()
-    out = DecompressedBytes(ceiling)
-    try:
+    out = DecompressedBytes(ceiling, is_salvage=True)
+    with suppress(DecompressionError):  # the fault, or the ceiling
         read(memoryview(payload), out)
-    except DecompressionError:
-        pass  # the fault, or the ceiling
     return out.found
 
 
-def _gzip(view: memoryview, out: DecompressedBytes) -> None:
-    position = 0
-    while position < len(view):
-        inflater = zlib.decompressobj(-zlib.MAX_WBITS)
-        position = _inflate(inflater, view, gzip_body(view, position), out)
-        if not inflater.eof:
-            return
-        position += GZIP_TRAILER
-
-
-def _inflate(inflater: "zlib._Decompress", view: memoryview, position: int, out: DecompressedBytes) -> int:
-    """Appends a deflate stream byte by byte up to its fault; returns the position behind it.
-
-    The inflater withholds the output of a call that fails, so the call is repeated in ever smaller steps.
-    """
-    step = _STEP
-    while not inflater.eof:
-        before = inflater.copy()
-        chunk = view[position : position + _STEP]
-        try:
-            piece = inflater.decompress(chunk, min(step, out.remaining + 1))
-        except zlib.error:
-            if step == 1:
-                break
-            inflater, step = before, step // 2
-            continue
-        consumed = len(chunk) - len(inflater.unconsumed_tail) - len(inflater.unused_data)
-        if not piece and not consumed:
-            break
-        out.add(piece)
-        position += consumed
-    return position
-
-
-def _snappy(view: memoryview, out: DecompressedBytes) -> None:
-    if not is_xerial(view):
-        _snappy_block(view, out)
-        return
-    position, is_whole = XERIAL_HEADER, True
-    while is_whole and len(view) - position > 4:
-        length = int.from_bytes(view[position : position + 4], "big", signed=True)
-        if length <= 0:
-            return
-        position += 4
-        is_whole = _snappy_block(view[position : position + length], out)
-        position += length
-
-
-def _snappy_block(block: memoryview, out: DecompressedBytes) -> bool:
-    """Appends a block up to its fault. Returns whether it is whole."""
-    claimed = snappy_size(block)
-    found = bytearray(min(claimed, len(block) * SNAPPY_EXPANSION, out.remaining))
-    output = BlockOutput(block, found)
-    output.read_snappy()
-    out.add(found[: output.position])
-    return bool(output.is_whole) and output.position == claimed
-
-
-def _lz4(view: memoryview, out: DecompressedBytes) -> None:
+def _salvage_lz4(view: memoryview, out: DecompressedBytes) -> None:
     if bytes(view[:4]) != LZ4_MAGIC or len(view) < 7:
         return
     flags, largest = view[4], 1 << (8 + 2 * max(view[5] >> 4 & 7, 4))
@@ -726,7 +698,7 @@ def _lz4(view: memoryview, out: DecompressedBytes) -> None:
         position += size + 4 * bool(flags & _LZ4_BLOCK_CHECKSUM)
 
 
-def _zstd(view: memoryview, out: DecompressedBytes) -> None:
+def _salvage_zstd(view: memoryview, out: DecompressedBytes) -> None:
     import zstandard
 
     library, position = zstandard.ZstdDecompressor(), 0
@@ -750,9 +722,6 @@ def _zstd(view: memoryview, out: DecompressedBytes) -> None:
                 return
             position = end
         position += CHECKSUM_BYTES * header.has_checksum
-
-
-_READERS = {GZIP: _gzip, SNAPPY: _snappy, LZ4: _lz4, ZSTD: _zstd}
 
 
 # Functions of liblz4 and libzstd that the kernel calls directly, by their addresses.

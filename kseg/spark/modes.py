@@ -22,7 +22,7 @@ from pyspark.sql import types
 from kseg.api.modes import mode_of, rows_of_part
 from kseg.errors import DamageError, KsegError, PathError
 from kseg.export import arrow, pa, pc, scanning
-from kseg.export.chunk import OFFSET, Chunk
+from kseg.export.chunk import OFFSET, Chunk, Chunks
 from kseg.export.decoded import DecodedColumns
 from kseg.export.pushdown import Bounds
 from kseg.formats.rows import Scratch
@@ -541,7 +541,7 @@ def _chunks_of(
     parts: Sequence[TaskPart], options: Options, columns: Collection[str]
 ) -> Iterator[tuple[scanning.ScanPart, Chunk]]:
     """Yields the records of parts as chunks with these columns. Raises PathError, KsegError."""
-    reader = scanning.PartReader(options, columns, _MICROSECONDS, _report_of(options))
+    reader = scanning.PartReader(options, Chunks(columns, _MICROSECONDS), _report_of(options))
     for part, source in _opened_parts(parts, options):
         overflows = 0
         for chunk in reader.chunks(part, source):

@@ -5,7 +5,6 @@ import random
 import struct
 import subprocess
 import sys
-import threading
 import time
 import tracemalloc
 import zlib
@@ -260,25 +259,6 @@ def test_zstd_blocks_are_limited_by_a_small_window():
     compressed = zstd_frame(TEXT, write_content_size=False)
     assert compressed[4] == 0
     assert problem_of(ZSTD, small_window + compressed[6:]) == "undecodable-records"
-
-
-def test_zstd_empty_stream_is_no_error():
-    assert decompress(ZSTD, b"", 2, 0) == b""
-
-
-def test_zstd_in_several_threads_at_once():
-    frames = [(bytes((i,)) * 5000 + TEXT, zstd_frame(bytes((i,)) * 5000 + TEXT)) for i in range(8)]
-    wrong = []
-
-    def work(data, frame):
-        wrong.extend(i for i in range(200) if decompress(ZSTD, frame, 2, MIB) != data)
-
-    threads = [threading.Thread(target=work, args=pair) for pair in frames]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
 
 
 # The reason that each malformed stream is refused for: the first rule that it breaks, with its numbers.

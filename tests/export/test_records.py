@@ -340,27 +340,7 @@ def test_chunks_that_are_not_asked_for_are_not_made(tmp_path: Path, monkeypatch:
     assert max(held) <= 30
 
 
-PLACES = ["log-directories/4.3.1/logs", "kafka-4.3.1/clients", "kafka-2.8.2/*", "damaged/4.3.1-*"]
 SPEED = TESTDATA / "speed"
-
-
-def read(paths: list[str], jobs: int) -> tuple[list[tuple[str, object]], list[tuple[str, Damage]]]:
-    """The rows, each with its file, and what was left out."""
-    told: list[tuple[str, Damage]] = []
-    request = ScanRequest(tuple(paths))
-    reader = PartReader(request, Chunks(NAMES), lambda file, left_out: told.append((file.path, left_out)), jobs)
-    parts = (part for _, part in parts_of_scan(request))
-    return [(part.file.path, row) for part, chunk in reader.chunks_of(parts) for row in rows_of(chunk)], told
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_threads_give_the_same_records_in_order(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = sorted(str(path) for path in TESTDATA.glob(f"{place}/**/*.log") if path.stat().st_size)
-    assert len(paths) > 1
-    expected = read(paths, 1)
-    monkeypatch.setattr(slices, "PART_BYTES", 0)
-    assert read(paths, 3) == expected
-    assert expected[0]
 
 
 def open_descriptors() -> int:

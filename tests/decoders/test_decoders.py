@@ -28,18 +28,6 @@ def config(name: str, value: str) -> bytes:
     return b"\x01\x04\x00\x04" + texts + b"\x00"
 
 
-def test_topics_and_names():
-    assert FOR_TOPIC == {
-        "__consumer_offsets": "offsets",
-        "__transaction_state": "transaction-log",
-        "__cluster_metadata": "cluster-metadata",
-        "__remote_log_metadata": "remote-log-metadata",
-        "__share_group_state": "share-group-state",
-    }
-    with pytest.raises(KeyError):
-        decoder("nonsense")
-
-
 def test_fields_of_a_newer_release_are_kept_by_tag():
     value = struct.pack(">hiq", 0, 9, 12345) + bytes.fromhex("0202040000000507020102")
     decoded = decoder("offsets").decode(b"\x00\x11\x00\x03app", value, 5)
@@ -192,10 +180,6 @@ def test_every_type_is_among_the_cases():
         framed = [case["value"] for case in cases(name) if len(case["value"] or "") > 4]
         seen = {int(value[2:4], 16) for value in framed if value.startswith("01")}
         assert set(tables) <= seen
-
-
-TESTDATA = Path(__file__).parents[2] / "testdata"
-# A record's line up to its control info, key or payload.
 
 
 MIRRORED = {

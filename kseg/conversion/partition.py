@@ -183,7 +183,7 @@ class Converter:
         read."""
         request, magic = self._request, collector.magic if self._magic is None else self._magic
         if collector.magic == 1 and magic == 0:
-            times = rows.rows[layout.ROW_TIMESTAMP : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH].tolist()
+            times = rows.column(layout.ROW_TIMESTAMP)
             self._found.losses.update(TIMESTAMPS for time in times if time >= 0)
         if collector.magic == magic and self._is_kept(0) and request.batch_bytes is None:
             yield from self.flush()
@@ -370,7 +370,7 @@ class Converter:
         """Yields the records, and counts those with headers if the wanted format has none."""
         for rows in batches:
             if self._magic in (0, 1):
-                column = rows.rows[layout.ROW_HEADER_COUNT : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH].tolist()
+                column = rows.column(layout.ROW_HEADER_COUNT)
                 if any(column):
                     self._found.losses[HEADERS] += len(column) - column.count(0)
             yield rows

@@ -69,12 +69,8 @@ class DecompressionError(UndecodableError):
     """
 
 
-def undecodable_error(message: str) -> DecompressionError:
-    return DecompressionError("undecodable-records", message)
-
-
 def over(ceiling: int) -> DecompressionError:
-    return DecompressionError("decompression-limit", f"records decompress to more than {ceiling} bytes")
+    return DecompressionError(f"records decompress to more than {ceiling} bytes", "decompression-limit")
 
 
 def reason(error: BaseException) -> str:
@@ -117,14 +113,11 @@ class DecompressedBytes:
         if count and self._remarks is not None:
             self._remarks.append(("bytes-behind-records", f"{count} bytes after the compressed records"))
 
-    def refuse_rest(self, message: str) -> None:
-        """Reports that the rest is not part of the stream. Raises DecompressionError if there are no `remarks`."""
-        self.refuse(message, "undecodable-records")
-
     def refuse(self, message: str, problem: str = REFUSED) -> None:
-        """Reports a problem at which Kafka's readers stop. Raises DecompressionError if there are no `remarks`."""
+        """Reports a form, or a rest that is not part of the stream, at which Kafka's readers stop. Raises
+        DecompressionError if there are no `remarks`."""
         if self._remarks is None:
-            raise undecodable_error(message)
+            raise DecompressionError(message)
         self._remarks.append((problem, message))
 
 
@@ -168,7 +161,7 @@ def check_beginning(codec: int, payload: BytesLike, ceiling: int) -> None:
     elif codec == SNAPPY and not is_xerial(view):
         _unsnappy_block(view, DecompressedBytes(ceiling))
     elif codec == LZ4 and (refusal := _lz4_descriptor(view, verify_header=True)[3]):
-        raise undecodable_error(refusal)
+        raise DecompressionError(refusal)
 
 
 def is_refused(codec: int, payload: BytesLike) -> bool:
@@ -181,10 +174,10 @@ def is_refused(codec: int, payload: BytesLike) -> bool:
 
 def _check_codec(codec: int, magic: int) -> None:
     if not 0 <= codec < len(CODEC_NAMES):
-        raise undecodable_error(f"unknown compression codec {codec}")
+        raise DecompressionError(f"unknown compression codec {codec}")
     if not allows(magic, codec):
         era = "Kafka 0.7" if magic == KAFKA_0_7 else f"message format {magic}"
-        raise undecodable_error(f"{era} has no {CODEC_NAMES[codec]} compression")
+        raise DecompressionError(f"{era} has no {CODEC_NAMES[codec]} compression")
 
 
 def allows(magic: int, codec: int) -> bool:
@@ -222,9 +215,9 @@ def _gunzip(view: memoryview, out: DecompressedBytes) -> None:
 def gzip_body(view: memoryview, start: int) -> int:
     """Returns the position of the deflate stream of the member at `start`. Ignores reserved flags, as Java does."""
     if len(view) - start < 10:
-        raise undecodable_error("gzip: stream ends in a member header")
+        raise DecompressionError("gzip: stream ends in a member header")
     if bytes(view[start : start + 3]) != b"\x1f\x8b\x08":
-        raise undecodable_error("gzip: no member header")
+        raise DecompressionError("gzip: no member header")
     flags = view[start + 3]
     position = start + 10
     if flags & _FEXTRA:
@@ -236,10 +229,10 @@ def gzip_body(view: memoryview, start: int) -> int:
     if flags & _FHCRC:
         expected = zlib.crc32(view[start:position]) & 0xFFFF
         if int.from_bytes(view[position : position + 2], "little") != expected:
-            raise undecodable_error("gzip: header checksum mismatch")
+            raise DecompressionError("gzip: header checksum mismatch")
         position += 2
     if position > len(view):
-        raise undecodable_error("gzip: stream ends in a member header")
+        raise DecompressionError("gzip: stream ends in a member header")
     return position
 
 
@@ -249,7 +242,7 @@ def _after_zero_byte(view: memoryview, position: int) -> int:
         if found >= 0:
             return position + found + 1
         position += 256
-    raise undecodable_error("gzip: stream ends in a member header")
+    raise DecompressionError("gzip: stream ends in a member header")
 
 
 def _inflate_member(view: memoryview, position: int, out: DecompressedBytes, window: int) -> int:
@@ -260,23 +253,23 @@ def _inflate_member(view: memoryview, position: int, out: DecompressedBytes, win
         window = min(window, _SALVAGE_WINDOW if out.is_salvage else _LARGEST_WINDOW)
         chunk = view[position : position + window]
         if not chunk:
-            raise undecodable_error("gzip: stream ends early")
+            raise DecompressionError("gzip: stream ends early")
         before = inflater.copy() if out.is_salvage else None
         try:
             piece = inflater.decompress(chunk, out.remaining + 1)
         except zlib.error as error:
             if before is not None:
                 _inflate_before_fault(before, chunk, out)
-            raise undecodable_error(f"gzip: {reason(error)}") from None
+            raise DecompressionError(f"gzip: {reason(error)}") from None
         crc = zlib.crc32(piece, crc)
         size += len(piece)
         out.add(piece)
         position += len(chunk) - len(inflater.unused_data)
         window *= 2
     if len(view) - position < GZIP_TRAILER:
-        raise undecodable_error("gzip: stream ends in a trailer")
+        raise DecompressionError("gzip: stream ends in a trailer")
     if _TWO_UINT32_LE(view, position) != (crc, size & 0xFFFFFFFF) and not out.is_salvage:
-        raise undecodable_error("gzip: checksum or size in the trailer is wrong")
+        raise DecompressionError("gzip: checksum or size in the trailer is wrong")
     return position + GZIP_TRAILER
 
 
@@ -322,20 +315,20 @@ def _unsnappy(view: memoryview, out: DecompressedBytes) -> None:
         (length,) = _INT32_BE(view, position)
         if length == _XERIAL_AGAIN:
             if len(view) - position < XERIAL_HEADER:
-                raise undecodable_error("snappy: stream ends in a header")
+                raise DecompressionError("snappy: stream ends in a header")
             (version,) = _INT32_BE(view, position + 8)
             if bytes(view[position : position + 8]) == _XERIAL_MAGIC:
                 if version < 1:
-                    raise undecodable_error(f"snappy: stream version {version}")
+                    raise DecompressionError(f"snappy: stream version {version}")
             elif not out.size:
                 break
             position += XERIAL_HEADER
             continue
         position += 4
         if not 0 <= length <= _LARGEST_CHUNK and not out.is_salvage:
-            raise undecodable_error(f"snappy: chunk length {length}")
+            raise DecompressionError(f"snappy: chunk length {length}")
         if length > len(view) - position and not out.is_salvage:
-            raise undecodable_error("snappy: stream ends in a chunk")
+            raise DecompressionError("snappy: stream ends in a chunk")
         _unsnappy_block(view[position : position + length], out)
         position += length
     out.leave(len(view) - position)
@@ -351,16 +344,16 @@ def _unsnappy_block(block: memoryview, out: DecompressedBytes) -> None:
         output.read_snappy()
         out.add(found[: output.position])
         if not output.is_whole or output.position != claimed:
-            raise undecodable_error("snappy: a broken block")
+            raise DecompressionError("snappy: a broken block")
         return
     if claimed > len(block) * SNAPPY_EXPANSION:
-        raise undecodable_error(f"snappy: a block of {len(block)} bytes claims to hold {claimed}")
+        raise DecompressionError(f"snappy: a block of {len(block)} bytes claims to hold {claimed}")
     if claimed > out.remaining:
         raise over(out.ceiling)
     try:
         out.add(bytes(snappy.uncompress(block)))
     except snappy.UncompressError as error:
-        raise undecodable_error(f"snappy: {reason(error.__cause__ or error)}") from None
+        raise DecompressionError(f"snappy: {reason(error.__cause__ or error)}") from None
 
 
 def snappy_size(block: memoryview) -> int:
@@ -369,7 +362,7 @@ def snappy_size(block: memoryview) -> int:
         size |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return size
-    raise undecodable_error("snappy: a block without its size")
+    raise DecompressionError("snappy: a block without its size")
 
 
 # lz4 -----------------------------------------------------------------------------------------------------------------
@@ -399,15 +392,15 @@ def _unlz4(view: memoryview, out: DecompressedBytes, verify_header: bool) -> Non
             limit = min(out.remaining + 1, _LZ4_STEP, len(data) * LZ4_EXPANSION + _LZ4_LARGEST_BLOCK)
             piece, consumed, ended = frame.decompress_chunk(context, data, max_length=limit)
             if not (piece or consumed or ended):
-                raise undecodable_error("lz4: stream ends early")
+                raise DecompressionError("lz4: stream ends early")
             out.add(piece)
             position += consumed
     except RuntimeError as error:
-        raise undecodable_error(f"lz4: {reason(error)}") from None
+        raise DecompressionError(f"lz4: {reason(error)}") from None
     if flags & _CONTENT_CHECKSUM:
         position += 4
     if position > len(view):
-        raise undecodable_error("lz4: stream ends before its checksum")
+        raise DecompressionError("lz4: stream ends before its checksum")
     if refusal:
         out.refuse(refusal)
     out.leave(len(view) - position)
@@ -417,18 +410,18 @@ def _lz4_descriptor(view: memoryview, verify_header: bool) -> tuple[int, int, in
     """Returns FLG, BD, the position of the first block, and why Kafka refuses a frame that is readable, else ""
     (Lz4BlockInputStream.readHeader)."""
     if len(view) < 7:
-        raise undecodable_error("lz4: stream ends in its header")
+        raise DecompressionError("lz4: stream ends in its header")
     if bytes(view[:4]) != LZ4_MAGIC:
-        raise undecodable_error("lz4: no frame header")
+        raise DecompressionError("lz4: no frame header")
     flags, block_descriptor = view[4], view[5]
     if flags & 0xC0 != 0x40 or flags & 0x03:
-        raise undecodable_error(f"lz4: frame flags 0x{flags:02x}")
+        raise DecompressionError(f"lz4: frame flags 0x{flags:02x}")
     refusal = "" if flags & _LZ4_INDEPENDENT_BLOCKS else "lz4: blocks that depend on each other"
     if block_descriptor & 0x8F or block_descriptor < 0x40:
-        raise undecodable_error(f"lz4: block descriptor 0x{block_descriptor:02x}")
+        raise DecompressionError(f"lz4: block descriptor 0x{block_descriptor:02x}")
     checksum_position = 14 if flags & CONTENT_SIZE else 6
     if len(view) <= checksum_position:
-        raise undecodable_error("lz4: stream ends in its header")
+        raise DecompressionError("lz4: stream ends in its header")
     # KAFKA-3160: in magic 0 the header checksum includes the frame's magic, and no reader since 0.10 verifies it.
     if verify_header:
         from lz4 import frame
@@ -500,8 +493,8 @@ def unzstd(view: memoryview, out: DecompressedBytes) -> bytes | bytearray:
             except zstandard.ZstdError as error:
                 if header.claimed is not None and header.claimed > bound:
                     message = f"a frame that holds at most {bound} bytes claims to hold {header.claimed}"
-                    raise undecodable_error(f"zstd: {message}") from None
-                raise undecodable_error(f"zstd: {reason(error)}") from None
+                    raise DecompressionError(f"zstd: {message}") from None
+                raise DecompressionError(f"zstd: {reason(error)}") from None
         position = end
     return out.found
 
@@ -518,15 +511,15 @@ def open_frame(view: memoryview, position: int) -> tuple[_FrameHeader | None, in
     """Returns the header of the frame at `position` and the position of its first block; for a skippable frame None
     and its end. Raises DecompressionError."""
     if len(view) - position < 8:
-        raise undecodable_error("zstd: stream ends in a frame header")
+        raise DecompressionError("zstd: stream ends in a frame header")
     (magic,) = _UINT32_LE(view, position)
     if magic & _ZSTD_SKIPPABLE_MASK == _ZSTD_SKIPPABLE:
         end = position + 8 + _UINT32_LE(view, position + 4)[0]
         if end > len(view):
-            raise undecodable_error("zstd: stream ends in a skippable frame")
+            raise DecompressionError("zstd: stream ends in a skippable frame")
         return None, end
     if magic != _ZSTD_MAGIC:
-        raise undecodable_error("zstd: no frame header")
+        raise DecompressionError("zstd: no frame header")
     has_checksum, window_width, dictionary_width, size_width = header_widths(view[position + 4])
     position += 5
     claimed, window = None, 0
@@ -538,11 +531,11 @@ def open_frame(view: memoryview, position: int) -> tuple[_FrameHeader | None, in
         claimed = int.from_bytes(view[position : position + size_width], "little") + (256 if size_width == 2 else 0)
         position += size_width
     if position > len(view):
-        raise undecodable_error("zstd: stream ends in a frame header")
+        raise DecompressionError("zstd: stream ends in a frame header")
     if not window_width and claimed is not None:
         window = claimed
     if window > _ZSTD_LARGEST_WINDOW:
-        raise undecodable_error(f"zstd: frame asks for a window of {window} bytes")
+        raise DecompressionError(f"zstd: frame asks for a window of {window} bytes")
     return _FrameHeader(has_checksum, claimed, window), position
 
 
@@ -551,12 +544,13 @@ def _check_trailing(view: memoryview, position: int, out: DecompressedBytes, ref
     import zstandard
 
     if (position - 1) // _JNI_READ_BYTES != (len(view) - 1) // _JNI_READ_BYTES:
-        out.refuse_rest(refusal)
+        out.refuse(refusal, "undecodable-records")
         return
     try:
         piece = _stream_zstd_frame(view[position:], out)
     except zstandard.ZstdError:
-        out.refuse_rest(f"zstd: {len(view) - position} bytes after the last frame are not a frame")
+        left = len(view) - position
+        out.refuse(f"zstd: {left} bytes after the last frame are not a frame", "undecodable-records")
         return
     out.add(piece)
     out.leave(len(view) - position)
@@ -573,15 +567,15 @@ def _frame_end(view: memoryview, header: _FrameHeader, position: int) -> tuple[i
     while not last:
         last, kind, size, stored = block_header(view[position : position + BLOCK_HEADER_BYTES])
         if kind == _RESERVED:
-            raise undecodable_error("zstd: block of a reserved type")
+            raise DecompressionError("zstd: block of a reserved type")
         bound += ZSTD_BLOCK if kind == _COMPRESSED else size
         position += BLOCK_HEADER_BYTES + stored
         if position > len(view):
-            raise undecodable_error("zstd: stream ends in a frame")
+            raise DecompressionError("zstd: stream ends in a frame")
     if header.has_checksum:
         position += CHECKSUM_BYTES
         if position > len(view):
-            raise undecodable_error("zstd: stream ends before the checksum of a frame")
+            raise DecompressionError("zstd: stream ends before the checksum of a frame")
     return position, bound
 
 

@@ -6,6 +6,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import lt
 from typing import Any, NamedTuple
 
 from kseg.formats import compression, message_set, record_batch, v07
@@ -484,17 +485,13 @@ class Survey:
 
     def add(self, rows: Rows) -> None:
         """Adds records of v0, v1 or 0.7."""
-        columns, last = rows.rows, self.last_offset
-        if self.count == 0:
-            self.first_offset = columns[layout.ROW_OFFSET]
+        offsets = rows.column(layout.ROW_OFFSET)
+        if self.last_offset is None:
+            self.first_offset = offsets[0]
+        else:
+            self.is_rising &= self.last_offset < offsets[0]
+        self.is_rising &= all(map(lt, offsets, offsets[1:]))
         self.count += rows.count
-        self.has_null_key |= (
-            min(columns[layout.ROW_KEY_SIZE : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH], default=0) < 0
-        )
-        for at in range(0, rows.count * layout.ROW_WIDTH, layout.ROW_WIDTH):
-            self.wrong_crcs += not columns[at + layout.ROW_CHECK] >> layout.CHECK_VALID_SHIFT & 1
-            offset = columns[at + layout.ROW_OFFSET]
-            if last is not None and offset <= last:
-                self.is_rising = False
-            last = offset
-        self.last_offset = last
+        self.has_null_key |= min(rows.column(layout.ROW_KEY_SIZE)) < 0
+        self.wrong_crcs += sum(not check >> layout.CHECK_VALID_SHIFT & 1 for check in rows.column(layout.ROW_CHECK))
+        self.last_offset = offsets[-1]

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
 from kseg.formats.v07 import MessageSet, parse
-from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH
+from kseg.kernel.layout.rows import ROW_TIMESTAMP
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.items import Batch, Damage
 from kseg.segment.reader import Run, SegmentReader
@@ -101,16 +101,11 @@ def earliest_timestamp(batch: Batch) -> int | None:
     """Returns the smallest record timestamp of a batch in ms; None if there is none, or the batch is undecodable."""
     if batch.timestamp_type == "LogAppendTime":
         return batch.max_timestamp
-    earliest = None
+    stamps = (stamp for rows in batch.rows() for stamp in rows.column(ROW_TIMESTAMP) if stamp >= 0)
     try:
-        for rows in batch.rows():
-            stamps = rows.rows[ROW_TIMESTAMP : rows.count * ROW_WIDTH : ROW_WIDTH].tolist()
-            found = min((stamp for stamp in stamps if stamp >= 0), default=None)
-            if found is not None:
-                earliest = found if earliest is None else min(earliest, found)
+        return min(stamps, default=None)
     except UndecodableError:
         return None
-    return earliest
 
 
 def message_sets(source: Source, scratch: Scratch) -> Iterator[tuple[MessageSet, SegmentReader] | Damage]:

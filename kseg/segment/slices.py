@@ -7,13 +7,13 @@ of damage depends on the batches before it.
 """
 
 import threading
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple, TypeVar
 
 from kseg.kernel import COMPILED
-from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_WIDTH
 from kseg.kernel.scan.frames import SKIP_CHECKSUMS
 from kseg.runtime.threads import TASKS_AHEAD, Pipeline
 from kseg.segment.files import SegmentFile
@@ -51,23 +51,14 @@ def runs_of(reader: SegmentReader, file: SegmentFile, part: Slice) -> Iterator[R
         reader.begin_at(_followed(reader, part.start) if start is None else start)
     for item in reader.runs():
         if isinstance(item, Run):
-            first, stop = _between(item, part)
+            first = bisect_left(item.positions, part.start)
+            stop = item.count if part.end is None else bisect_left(item.positions, part.end)
             if stop > first:
                 yield item.part(first, stop)
         elif item.position >= part.start and (part.end is None or item.position < part.end):
             yield item
         if part.end is not None and item.end >= part.end:
             return
-
-
-def _between(run: Run, part: Slice) -> tuple[int, int]:
-    """Returns the frames of a run, first to stop, that begin in the slice."""
-    if part.start <= run.position and (part.end is None or run.end <= part.end):
-        return 0, run.count
-    positions = run.rows[FRAME_POSITION : run.count * FRAME_WIDTH : FRAME_WIDTH].tolist()
-    first = sum(position < part.start for position in positions)
-    stop = run.count if part.end is None else sum(position < part.end for position in positions)
-    return first, stop
 
 
 def _followed(reader: SegmentReader, position: int) -> int:
@@ -85,8 +76,7 @@ def _followed(reader: SegmentReader, position: int) -> int:
     for item in headers.runs():
         if isinstance(item, Damage):
             break
-        positions = item.rows[FRAME_POSITION : item.count * FRAME_WIDTH : FRAME_WIDTH].tolist()
-        passed.extend(at for at in positions if at <= position)
+        passed.extend(at for at in item.positions if at <= position)
         if item.end > position:
             break
     while len(passed) > 1:

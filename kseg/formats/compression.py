@@ -149,6 +149,29 @@ def decompress(codec: int, payload: BytesLike, magic: int, ceiling: int, remarks
     return out.found
 
 
+def decompress_limited(
+    codec: int,
+    payload: BytesLike,
+    magic: int,
+    ceiling: int,
+    before_large: Callable[[], None] | None,
+    remarks: Remarks | None = None,
+) -> Any:
+    """Like `decompress`. ``before_large`` is called before more than LARGEST_BUFFER_BYTES are produced, so that of
+    several threads one at a time produces as much.
+
+    Decompression is then restarted, because the size of a stream is known only after decompression.
+    """
+    if before_large is not None and ceiling > LARGEST_BUFFER_BYTES:
+        try:
+            return decompress(codec, payload, magic, LARGEST_BUFFER_BYTES, remarks)
+        except DecompressionError as error:
+            if error.problem != "decompression-limit":
+                raise
+        before_large()
+    return decompress(codec, payload, magic, ceiling, remarks)
+
+
 def check_beginning(codec: int, payload: BytesLike, ceiling: int) -> None:
     """Checks the compressed area of a v2 batch without records as far as Kafka does; it reads no record of it.
 
@@ -608,31 +631,6 @@ def _stream_zstd_frame(frame: memoryview, out: DecompressedBytes) -> bytearray:
                 raise over(out.ceiling)
             found += step[:count]
     return found
-
-
-# Several threads: large results one at a time -------------------------------------------------------------------------
-
-
-def decompress_limited(
-    codec: int,
-    payload: BytesLike,
-    magic: int,
-    ceiling: int,
-    before_large: Callable[[], None] | None,
-    remarks: Remarks | None = None,
-) -> Any:
-    """Like `decompress`. ``before_large`` is called before more than LARGEST_BUFFER_BYTES are produced.
-
-    Decompression is then restarted, because the size of a stream is known only after decompression.
-    """
-    if before_large is not None and ceiling > LARGEST_BUFFER_BYTES:
-        try:
-            return decompress(codec, payload, magic, LARGEST_BUFFER_BYTES, remarks)
-        except DecompressionError as error:
-            if error.problem != "decompression-limit":
-                raise
-        before_large()
-    return decompress(codec, payload, magic, ceiling, remarks)
 
 
 # Decompresses what a broken stream holds before its fault: a wrong or missing end, changed bytes, a cut.

@@ -128,7 +128,6 @@ class Options(ScanRequest):
     pushes_filters: bool | None = None
     fails_without_timestamp: bool = True
     includes_headers: bool = True
-    ignores_log_start: bool = False
     start: Positions = field(default_factory=Positions)
     end: Positions = field(default_factory=Positions)
     max_files: int | None = None

@@ -26,6 +26,7 @@ from formats.streams import (
     XERIAL_HEADER,
     ZSTD,
     ZSTD_MAGIC,
+    flipped,
     gzip_member,
     lz4_frame,
     problem_of,
@@ -284,12 +285,6 @@ def int32(value: int) -> bytes:
 def block(size: int, kind: int = 0, last: bool = True) -> bytes:
     """The header of a zstd block: raw (0), run-length (1), compressed (2) or reserved (3)."""
     return struct.pack("<I", size << 3 | kind << 1 | last)[:3]
-
-
-def flipped(stream: bytes, at: int) -> bytes:
-    found = bytearray(stream)
-    found[at] ^= 1
-    return bytes(found)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from pyspark.cloudpickle import dumps
 from pyspark.sql.types import StructType
 
 import kseg.spark
+from kseg.spark.hadoop import hadoop_settings
 from kseg.spark.modes import arrow_schema_of, columns_of
 from kseg.spark.options import MODES, Options
 from kseg.spark.source import KsegReader, configured
-from kseg.spark.stores import hadoop_settings
 
 
 def reader_of(paths: list[object], columns: list[str] | None = None, **options: str) -> KsegReader:

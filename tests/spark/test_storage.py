@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kseg.errors import KsegError, UnsupportedError
-from kseg.spark import stores
-from kseg.spark.stores import Storage, hadoop_settings, located, name_nodes
+from kseg.spark import hadoop as settings
+from kseg.spark.hadoop import Storage, hadoop_settings, located, name_nodes
 
 SOURCE = Path(__file__).resolve().parents[2] / "testdata/kafka-4.3.1/clients/librdkafka-gzip-0"
 KEYS = (("fs.s3a.access.key", "a"), ("fs.s3a.secret.key", "b"))
@@ -199,7 +199,7 @@ def test_databricks_mounts_its_file_system(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(UnsupportedError, match=r"^dbfs:/+archive/\*-0: .* as /dbfs/archive/\*-0, but"):
             located(path, {})
         with monkeypatch.context() as patch:
-            patch.setattr(stores, "_DATABRICKS", str(tmp_path))
+            patch.setattr(settings, "_DATABRICKS", str(tmp_path))
             assert located(path, {}) == f"{tmp_path}/archive/*-0"
 
 

@@ -51,6 +51,13 @@ class Store:
         return {key.removeprefix(f"{name}/"): body.read() for key, body in bodies.items()}
 
 
+def storage_options(**more: str) -> dict[str, str]:
+    """Options of Spark's source that lead to the server; of its environment nothing else is used."""
+    place = os.environ["AWS_ENDPOINT_URL"].removeprefix("http://")
+    given = {"endpoint_override": place, "scheme": "http", "region": "us-east-1"} | more
+    return {f"storage.{name}": value for name, value in given.items()}
+
+
 def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))

@@ -10,7 +10,7 @@ from weakref import finalize
 from kseg.api.archives import readable
 from kseg.api.arguments import Paths, Reading, RecordSelection, checked, includes_broken, keys_of, paths_of, wanted_of
 from kseg.errors import DamageError, UnsupportedError
-from kseg.export.chunk import KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE
+from kseg.export.chunk import KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Chunks
 from kseg.export.scanning import DamageLog, PartReader, ScanRequest, damage_text, is_unproven, parts_of_scan
 from kseg.formats.rows import Scratch
 from kseg.limits import CHUNK_BYTES
@@ -285,7 +285,9 @@ class Log:
             is_committed=selection["isolation"] == "read_committed", includes_broken=includes_broken(selection),
             ignores_log_start=selection["ignore_log_start"],
         )  # fmt: skip
-        return _records(self, request, PartReader(request, NAMES, 1, report, usable_cores(), CHUNK_BYTES // 8))
+        return _records(
+            self, request, PartReader(request, Chunks(NAMES, chunk_bytes=CHUNK_BYTES // 8), report, usable_cores())
+        )
 
     def __repr__(self) -> str:
         more = f" and {len(self._paths) - 1} more" if len(self._paths) > 1 else ""

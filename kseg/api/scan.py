@@ -19,6 +19,7 @@ from kseg.decoders.avro import need_fastavro
 from kseg.errors import RequestError, UnsupportedError
 from kseg.export import fs, pa
 from kseg.export.arrow import PROVEN, need_pyarrow, record_batch, record_batches, schema, types_of
+from kseg.export.chunk import Chunks
 from kseg.export.decoded import DecodedColumns, Decoding, with_types
 from kseg.export.pushdown import ALL_ROWS, Bounds, bounds_of_filter, columns_of
 from kseg.export.scanning import DamageLog, PartReader, ScanPart, ScanRequest, grouped, parts_of_scan
@@ -120,7 +121,7 @@ class Scan(Dataset):
                 yield from record_batches(mode_of(request.mode).rows(works, request, report), wanted)
                 return
             decoded = DecodedColumns(self._typed, logging.getLogger("kseg").warning, not self._skips_damage)
-            reader = PartReader(request, self._typed.read_columns(self.columns), 1, report, usable_cores())
+            reader = PartReader(request, Chunks(self._typed.read_columns(self.columns)), report, usable_cores())
             for part, chunk in reader.chunks_of(works):
                 constants = {"topic": part.file.topic, "partition": part.file.partition, PROVEN: chunk.is_proven}
                 yield record_batch(chunk, wanted, constants, decoded.arrays(chunk, part.file, wanted))

@@ -43,7 +43,7 @@ from kseg.limits import MAX_HEADERS
 from kseg.runtime.threads import Pipeline
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
-from kseg.segment.items import READABLE_CODES, Batch, Damage, Message, Message07, Problem, RecordBatch, Survey
+from kseg.segment.items import PROBLEM_CODES, READABLE_CODES, Batch, Damage, Message, Message07, Problem, RecordBatch
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.writer import LogWriter, WrittenSegment
 
@@ -180,7 +180,7 @@ class Converter:
         read."""
         request, magic = self._request, collector.magic if self._magic is None else self._magic
         if collector.magic == 1 and magic == 0:
-            times = rows.rows[layout.ROW_TIMESTAMP : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH].tolist()
+            times = rows.column(layout.ROW_TIMESTAMP)
             self._found.losses.update(TIMESTAMPS for time in times if time >= 0)
         if collector.magic == magic and self._is_kept(0) and request.batch_bytes is None:
             yield from self.flush()
@@ -352,7 +352,7 @@ class Converter:
         """Yields the records, and counts those with headers if the wanted format has none."""
         for rows in batches:
             if self._magic in (0, 1):
-                column = rows.rows[layout.ROW_HEADER_COUNT : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH].tolist()
+                column = rows.column(layout.ROW_HEADER_COUNT)
                 if any(column):
                     self._found.losses[HEADERS] += len(column) - column.count(0)
             yield rows
@@ -404,9 +404,8 @@ def _is_within(batch: Batch, wanted: "Bounds") -> bool | None:
 
 def _check_offsets(batch: Message, next_offset: int) -> None:
     """Raises Refused for an invalid message, or a compressed one with wrong inner offsets."""
-    survey, problems = Survey.of(batch)
-    problems += survey.found(bool(batch.header.codec))
-    if problems := [problem for problem in problems if problem.code not in READABLE_CODES]:
+    survey = batch.survey()
+    if problems := [each for each in survey.problems if each.code in PROBLEM_CODES - READABLE_CODES]:
         raise Refused(problems[0])
     first, last = survey.first_offset, survey.last_offset
     if first is not None and first < next_offset:

@@ -25,7 +25,7 @@ from kseg.conversion.planner import plan_of_new
 from kseg.errors import DamageError, PathError, UnsupportedError
 from kseg.export import pa, pq
 from kseg.export.arrow import COLUMNS, by_value, need_pyarrow, record_batch, schema, valid_text
-from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, bits
+from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, Chunks, bits
 from kseg.export.decoded import BYTES, DECODED_WITH_SCHEMAS, DecodedColumns, Decoding, with_types
 from kseg.export.scanning import PartReader, ScanRequest, overflow_text, parts_of_scan
 from kseg.formats.json_values import bytes_value, encode
@@ -238,7 +238,9 @@ class _Reading:
             for part in [path, *parts] if parts != [path] else parts:
                 warn_of_skipped_files(part, part in parts and not segments_at(part), self.warn)
             request = self._request([path])
-            reader = PartReader(request, NAMES, timestamp_scale, self._refuse_or_count, self._jobs, chunk_bytes)
+            reader = PartReader(
+                request, Chunks(NAMES, timestamp_scale, chunk_bytes=chunk_bytes), self._refuse_or_count, self._jobs
+            )
             for found, chunk in reader.chunks_of(part for _, part in parts_of_scan(request, warn=self.warn)):
                 self._overflows += chunk.overflows
                 yield found.file, chunk

@@ -275,7 +275,7 @@ class RowsWriter:
         """
         if not rows.count:
             return
-        offsets = rows.rows[layout.ROW_OFFSET : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH].tolist()
+        offsets = rows.column(layout.ROW_OFFSET)
         if offsets[0] < 0:
             raise KsegError(f"{self.name}: offset {offsets[0]} is invalid: offsets start at 0")
         following = offsets[0] if self._added is None else self._added + 1

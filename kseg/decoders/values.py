@@ -83,9 +83,10 @@ class ValuesDecoder:
 
     def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
         """Decodes one record. The formats auto, confluent and avro look for a schema in ``headers``."""
+        parts = zip(self._names, self._formats, (key, value), SCHEMA_HEADERS, strict=True)
         shown = [
-            None if data is None else self._shown(form, data, headers, header)
-            for form, data, header in zip(self._formats, (key, value), SCHEMA_HEADERS, strict=True)
+            None if data is None else self._shown(name, form, data, headers, header)
+            for name, form, data, header in parts
         ]
         marks: dict[str, Any] = {}
         for part, name, each in zip(("key", "value"), self._names, shown, strict=True):
@@ -96,14 +97,14 @@ class ValuesDecoder:
         (key_text, key_value), (text, value_shown) = ((None, None) if each is None else each[:2] for each in shown)
         return Decoded(key_text, text, key_value, value_shown, marks or None)
 
-    def _shown(self, form: Format, data: bytes, headers: Headers, schema_header: bytes) -> Shown:
+    def _shown(self, name: str, form: Format, data: bytes, headers: Headers, schema_header: bytes) -> Shown:
         try:
             if isinstance(form, _UserFunction):
                 return form(data, headers)
-            if form is _avro and self.schemas is not None:
+            if name == "avro" and self.schemas is not None:
                 written = written_with(data, headers, schema_header)
-                return (None if written is None else _by_schema(self.schemas, written)) or _utf8(data)
-            if form in (_auto, _confluent) and (found := _by_header(data, headers, schema_header)) is not None:
+                return (None if written is None else _by_schema(self.schemas, written)) or form(data)
+            if name in ("auto", "confluent") and (found := _by_header(data, headers, schema_header)) is not None:
                 return _with_schema(found.schema, data)
             return form(data)
         except UnfitError as error:
@@ -159,39 +160,32 @@ def load(name: str) -> Format:
     raise FormatError(f"{name}: no format; there are {', '.join(FORMATS)} and module:callable")
 
 
-def _base64_object(data: bytes) -> dict[str, str]:
+def _base64(data: bytes) -> dict[str, str]:
     return {"base64": base64.b64encode(data).decode()}
+
+
+def _text(text: str) -> Shown:
+    return Shown(text, text)
 
 
 def _utf8_or(data: bytes, text: Callable[[bytes], str]) -> Shown:
     try:
-        decoded = data.decode()
+        return _text(data.decode())
     except UnicodeDecodeError:
-        return Shown(text(data), _base64_object(data))
-    return Shown(decoded, decoded)
+        return Shown(text(data), _base64(data))
 
 
 def _auto(data: bytes) -> Shown:
-    return _utf8_or(data, lambda data: "base64:" + base64.b64encode(data).decode())
+    return _utf8_or(data, lambda data: "base64:" + _base64(data)["base64"])
 
 
 def _utf8(data: bytes) -> Shown:
     return _utf8_or(data, java_text.decode)
 
 
-def _base64(data: bytes) -> Shown:
-    found = _base64_object(data)
-    return Shown(found["base64"], found)
-
-
-def _string(data: bytes) -> Shown:
-    text = java_text.decode(data)
-    return Shown(text, text)
-
-
 def _bytes(data: bytes) -> Shown:
     text = "".join(chr(b) if 32 <= b <= 126 and b != 92 else f"\\x{b:02X}" for b in data)
-    return Shown(text, _base64_object(data))
+    return Shown(text, _base64(data))
 
 
 def _json(data: bytes) -> Shown:
@@ -248,11 +242,10 @@ def _uuid(data: bytes) -> Shown:
     found = _UUID.fullmatch(data.decode("latin-1"))
     if found:
         text = "-".join(part.rjust(size, "0") for part, size in zip(found.groups(), (8, 4, 4, 4, 12), strict=True))
-        return Shown(text.lower(), text.lower())
+        return _text(text.lower())
     if len(data) != 16:
         raise UnfitError("not a UUID, neither its text nor its 16 bytes")
-    text = str(UUID(bytes=data))
-    return Shown(text, text)
+    return _text(str(UUID(bytes=data)))
 
 
 def _schema_of(data: bytes) -> tuple[str, Any, int] | None:
@@ -354,11 +347,6 @@ def _by_schema(schemas: Schemas, found: SchemaPayload) -> Shown | None:
     return None if shown is None else shown._replace(schema=found.name)
 
 
-def _avro(data: bytes) -> Shown:
-    """The format avro without schemas; with them `ValuesDecoder` decodes what they describe."""
-    return _utf8(data)
-
-
 class _UserFunction:
     """A user's function as a format, from a ``module:callable``; ``headers`` are passed only if it has a parameter of
     that name. Raises FormatError."""
@@ -396,7 +384,7 @@ def _result(result: Any) -> Shown:
     try:
         json.dumps(result, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        return Shown(text, text)
+        return _text(text)
     return Shown(text, result)
 
 
@@ -407,7 +395,7 @@ def _error_text(error: Exception) -> str:
 FORMATS: dict[str, Format] = {
     "auto": _auto,
     "utf8": _utf8,
-    "base64": _base64,
+    "base64": lambda data: Shown((found := _base64(data))["base64"], found),
     "hex": lambda data: Shown(data.hex(), {"hex": data.hex()}),
     "json": _json,
     "short": _number("a short", "h", str),
@@ -417,19 +405,17 @@ FORMATS: dict[str, Format] = {
     "double": _number("a double", "d", double_text),
     "boolean": _boolean,
     "uuid": _uuid,
-    "string": _string,
+    "string": lambda data: _text(java_text.decode(data)),
     "bytes": _bytes,
     "void": _void,
     "confluent": _confluent,
-    "avro": _avro,
+    "avro": _utf8,  # with schemas `ValuesDecoder` decodes what they describe
 }
 
 _DECODERS: dict[str, Format] = {
-    "Default": _bytes,
-    "Integer": _number("an int", "i", str, is_exact=False),
-    "Long": _number("a long", "q", str, is_exact=False),
-    "String": _string,
-}
+    "Default": _bytes, "Integer": _number("an int", "i", str, is_exact=False),
+    "Long": _number("a long", "q", str, is_exact=False), "String": FORMATS["string"],
+}  # fmt: skip
 
 _DESERIALIZERS = {
     "Boolean": "boolean", "ByteArray": "bytes", "ByteBuffer": "bytes", "Bytes": "bytes", "Double": "double",

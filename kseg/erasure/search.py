@@ -19,7 +19,7 @@ from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE
 from kseg.node.topics import topic_of_place
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.segment.items import Batch, Damage, Message, RecordBatch
-from kseg.segment.matching import Patterns, column_of, matching_rows, rows_between, rows_with_key
+from kseg.segment.matching import Patterns, matching_rows, rows_between, rows_with_key
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import HeaderRows, headers_of
 from kseg.stores.windows import Buffers
@@ -101,7 +101,7 @@ def matches_of(criteria: Criteria, batch: Batch, with_keys: bool) -> Matches:
     for rows in batch.rows():
         count += rows.count
         if wanted := criteria.rows(rows):
-            column = column_of(rows, ROW_OFFSET)
+            column = rows.column(ROW_OFFSET)
             offsets += [column[i] for i in wanted]
             keys.update(key for i in wanted if with_keys and (key := key_at(rows, i)) is not None)
     return Matches(offsets, len(offsets) == count, keys)

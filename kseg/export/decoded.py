@@ -12,7 +12,7 @@ from kseg.decoders.values import SCHEMA_HEADERS, ValuesDecoder, by_schemas, writ
 from kseg.errors import DamageError
 from kseg.export import pa
 from kseg.export.arrow import DECODED
-from kseg.export.chunk import HEADERS, KEY, VALUE, Chunk
+from kseg.export.chunk import HEADERS, KEY, VALUE, Chunk, Chunks
 from kseg.export.scanning import PartReader, ScanPart, ScanRequest
 from kseg.formats import java_text
 from kseg.formats.json_values import encode
@@ -203,7 +203,7 @@ def with_types(
     """
     readers: dict[str, AvroReader | None] = dict.fromkeys(decoding.by_schema)
     types: dict[str, pa.DataType] = {}
-    chunks = PartReader(request, (*readers, HEADERS), 1, lambda *_: None, jobs)
+    chunks = PartReader(request, Chunks((*readers, HEADERS)), lambda *_: None, jobs)
     columns = columns or DecodedColumns(decoding, lambda _: None)
     for part, chunk in chunks.chunks_of(parts):
         for name, known in list(readers.items()):

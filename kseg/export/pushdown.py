@@ -1,7 +1,7 @@
 """Predicate pushdown: the ranges and names outside which a filter of Spark or of pyarrow is never true."""
 
-import ctypes
 import operator
+import re
 from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any, NamedTuple, TypeVar
@@ -137,35 +137,15 @@ def _read(expression: Any, read: Callable[[Node], T], otherwise: T) -> T:
         with pa.ipc.open_file(data) as reader:
             literals = reader.get_batch(0)
         pairs = _pairs(literals.schema)
-        return read(_node(*next(pairs), pairs, literals))
+        return read(_node(*next(pairs, ("", "")), pairs, literals))
     except (LookupError, TypeError, ValueError, RecursionError, pa.ArrowException):
         return otherwise  # a form of another version of pyarrow, or too deep
 
 
 def _pairs(schema: "pa.Schema") -> Iterator[tuple[str, str]]:
-    """Yields the metadata in order, from Arrow's C data interface: keys repeat, and pyarrow's dict loses them."""
-    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    capsule = schema.__arrow_c_schema__()  # frees the metadata when it goes
-    _format, _name, metadata = (ctypes.c_void_p * 3).from_address(pointer_of(capsule, b"arrow_schema"))
-    if not metadata:
-        raise ValueError("no metadata")
-    at: int = metadata
-
-    def size() -> int:
-        nonlocal at
-        at += 4
-        return ctypes.c_int32.from_address(at - 4).value
-
-    def text() -> str:
-        nonlocal at
-        length = size()
-        at += length
-        return ctypes.string_at(at - length, length).decode()
-
-    for _ in range(size()):
-        yield text(), text()
-    del capsule
+    """Yields the metadata in order, from the text of the schema: keys repeat, and pyarrow's dict loses them."""
+    text = schema.to_string(truncate_metadata=False, show_field_metadata=False)
+    yield from re.findall(r"^(\w+): '(.*)'$", text, re.MULTILINE)
 
 
 def _node(kind: str, text: str, pairs: Iterator[tuple[str, str]], literals: "pa.RecordBatch") -> Node:

@@ -10,7 +10,7 @@ to a size limit; the rest is decoded when its turn comes, so that memory does no
 import logging
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -29,7 +29,7 @@ from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, LEGACY_FLAGS, MAGIC_V
 from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, DONE, HEADER_WIDTH, MORE_HEADERS, ROW_CHECK, ROW_WIDTH
 from kseg.kernel.records import columns as kernel
 from kseg.kernel.records.columns import HeaderOffsets, keep_key
-from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES, MAX_BATCH_BYTES, MAX_HEADERS
+from kseg.limits import LONG_RUN_BYTES, MAX_BATCH_BYTES, MAX_HEADERS
 from kseg.node.log_starts import LogStarts
 from kseg.node.paths import expanded
 from kseg.node.topics import Warn, check_topics, file_of_place
@@ -225,46 +225,6 @@ def matching(files: list[SegmentFile], wanted: Bounds, is_partition: bool) -> li
     if is_partition:
         files = [file for file in files if file.kind != CHECKPOINT]
     return between(files, wanted.first_offset, wanted.last_offset) if len(files) > 1 else files
-
-
-class PartReader:
-    """Reads parts of a scan. ``report`` is called for each range skipped because of damage, in order.
-
-    ``columns`` are names of `kseg.export.chunk.NAMES`; others are ignored. ``jobs``: threads for a large segment;
-    ``chunk_bytes``: size of the keys, values and headers of a chunk.
-    """
-
-    def __init__(
-        self,
-        request: ScanRequest,
-        columns: Collection[str],
-        timestamp_scale: int,
-        report: ReportDamage,
-        jobs: int = 1,
-        chunk_bytes: int = CHUNK_BYTES,
-    ) -> None:
-        self._request, self._columns, self._scale = request, columns, timestamp_scale
-        self._report, self._jobs, self._chunk_bytes = report, jobs, chunk_bytes
-        self._scratch = Scratch(request.max_batch_bytes)
-
-    def chunks_of(self, parts: Iterable[ScanPart]) -> Iterator[tuple[ScanPart, Chunk]]:
-        """Yields the chunks of all parts in order, each with its part."""
-        for part in parts:
-            for chunk in self.chunks(part):
-                yield part, chunk
-
-    def chunks(self, part: ScanPart, source: Source | None = None) -> Iterator[Chunk]:
-        """Yields the chunks of a part. ``source``: its segment, if it is open already."""
-        file, request = part.file, self._request
-        with open_source(file.path) if source is None else nullcontext(source) as opened:
-            jobs = self._jobs if is_worth_parts(opened.size, self._jobs) else 1
-            run_bytes = LONG_RUN_BYTES if jobs == 1 else RUN_BYTES
-            reader = open_segment(file, self._scratch, source=opened, live=request.is_live, run_bytes=run_bytes)
-            chunks = Chunks(self._columns, self._scale, chunk_bytes=self._chunk_bytes)
-            wanted, report = request.wanted & part.offsets, partial(self._report, file)
-            yield from chunks_of_part(
-                reader, file, chunks, report, wanted, part.transactions, part.slice, jobs, request.includes_broken
-            )
 
 
 def overflow_text(count: int) -> str:
@@ -528,50 +488,56 @@ def _read_ahead(items: Items) -> list[Chunk | Damage]:
     return found
 
 
-def chunks_of_part(
-    reader: SegmentReader,
-    file: SegmentFile,
-    chunks: Chunks,
-    report: Callable[[Damage], None],
-    wanted: Bounds = ALL_ROWS,
-    transactions: Transactions | None = None,
-    part: Slice = Slice(),  # noqa: B008 - it cannot be changed
-    jobs: int = 1,
-    includes_broken: bool = False,
-) -> Iterator[Chunk]:
-    """Yields the chunks of one part of a segment. ``report`` is called for each skipped range, in order.
+class PartReader:
+    """Reads parts of a scan. ``report`` is called for each range skipped because of damage, in order.
 
-    ``transactions`` of the whole partition hide the records that a read_committed consumer does not see.
-    ``includes_broken``: as in `ScanRequest`.
-    With several ``jobs``, threads decode compressed batches, and chunks are smaller.
+    ``chunks``: those of a part are like these. ``jobs``: threads for a large segment.
     """
-    if transactions is not None and transactions.last_stable_offset is not None:
-        wanted &= Bounds(last_offset=transactions.last_stable_offset - 1)
-    plain = ColumnDecoder(reader, reader.scratch, chunks, wanted, includes_broken)
-    is_ahead = jobs > 1 and not plain.uses_headers
 
-    def another() -> ColumnDecoder:
-        return ColumnDecoder(reader, Scratch(reader.scratch.max_batch_bytes), chunks.another(), wanted, includes_broken)
+    def __init__(self, request: ScanRequest, chunks: Chunks, report: ReportDamage, jobs: int = 1) -> None:
+        self._request, self._chunks, self._report, self._jobs = request, chunks, report, jobs
+        self._scratch = Scratch(request.max_batch_bytes)
 
-    def runs() -> Iterator[Run | Damage]:
-        between = sought(reader, file, part, wanted.first_offset, wanted.earliest_ms)
-        for item in runs_between(reader, file, between, wanted.last_offset):
-            if transactions is None or isinstance(item, Damage):
-                yield item
-            else:  # without the batches of aborted transactions
-                first = 0
-                for i in chain(transactions.aborted_in(reader, item), [item.count]):
-                    if i > first:
-                        yield item.part(first, i)
-                    first = i + 1
+    def chunks_of(self, parts: Iterable[ScanPart]) -> Iterator[tuple[ScanPart, Chunk]]:
+        """Yields the chunks of all parts in order, each with its part."""
+        for part in parts:
+            for chunk in self.chunks(part):
+                yield part, chunk
 
-    def decoded() -> Items:
+    def chunks(self, part: ScanPart, source: Source | None = None) -> Iterator[Chunk]:
+        """Yields the chunks of a part. ``source``: its segment, if it is open already."""
+        file, request = part.file, self._request
+        wanted = request.wanted & part.offsets
+        if part.transactions is not None and part.transactions.last_stable_offset is not None:
+            wanted &= Bounds(last_offset=part.transactions.last_stable_offset - 1)
+        with open_source(file.path) if source is None else nullcontext(source) as opened:
+            jobs = self._jobs if is_worth_parts(opened.size, self._jobs) else 1
+            run_bytes = LONG_RUN_BYTES if jobs == 1 else RUN_BYTES
+            reader = open_segment(file, self._scratch, source=opened, live=request.is_live, run_bytes=run_bytes)
+            with closing(self._items(part, reader, wanted, jobs)) as items:
+                for item in items:
+                    if isinstance(item, Damage):
+                        self._report(file, item)
+                    else:
+                        yield item
+
+    def _items(self, part: ScanPart, reader: SegmentReader, wanted: Bounds, jobs: int) -> Items:
+        """Yields chunks and damage. With several ``jobs``, threads decode compressed batches in smaller chunks."""
+        includes_broken, chunks = self._request.includes_broken, self._chunks.another()
+        plain = ColumnDecoder(reader, self._scratch, chunks, wanted, includes_broken)
+        is_ahead = jobs > 1 and not plain.uses_headers
+
+        def another() -> ColumnDecoder:
+            return ColumnDecoder(
+                reader, Scratch(self._request.max_batch_bytes), chunks.another(), wanted, includes_broken
+            )
+
         with closing(_Prefetcher(jobs, another)) as prefetcher:
-            for run in runs():
+            for run in _visible_runs(part, reader, wanted):
                 if isinstance(run, Damage) and includes_broken:
                     yield from prefetcher.rest()
                     yield run
-                    if transactions is None and (batch := reader.broken_batch(run)) is not None:
+                    if part.transactions is None and (batch := reader.broken_batch(run)) is not None:
                         yield from plain.broken(batch)
                 elif isinstance(run, Damage) and is_ahead:
                     prefetcher.leave_out(run)
@@ -586,12 +552,19 @@ def chunks_of_part(
             yield from chunks.rest()
             yield from prefetcher.rest()
 
-    with closing(decoded()) as items:
-        for item in items:
-            if isinstance(item, Damage):
-                report(item)
-            else:
-                yield item
+
+def _visible_runs(part: ScanPart, reader: SegmentReader, wanted: Bounds) -> Iterator[Run | Damage]:
+    """Yields the items of a part without the batches of aborted transactions."""
+    between = sought(reader, part.file, part.slice, wanted.first_offset, wanted.earliest_ms)
+    for item in runs_between(reader, part.file, between, wanted.last_offset):
+        if part.transactions is None or isinstance(item, Damage):
+            yield item
+            continue
+        first = 0
+        for i in chain(part.transactions.aborted_in(reader, item), [item.count]):
+            if i > first:
+                yield item.part(first, i)
+            first = i + 1
 
 
 def sought(reader: SegmentReader, file: SegmentFile, part: Slice, first_offset: int, earliest_ms: int = 0) -> Slice:

@@ -31,6 +31,7 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import BytesLike, UndecodableError
@@ -68,12 +69,8 @@ class DecompressionError(UndecodableError):
     """
 
 
-def undecodable_error(message: str) -> DecompressionError:
-    return DecompressionError("undecodable-records", message)
-
-
 def over(ceiling: int) -> DecompressionError:
-    return DecompressionError("decompression-limit", f"records decompress to more than {ceiling} bytes")
+    return DecompressionError(f"records decompress to more than {ceiling} bytes", "decompression-limit")
 
 
 def reason(error: BaseException) -> str:
@@ -84,11 +81,13 @@ def reason(error: BaseException) -> str:
 class DecompressedBytes:
     """The decompressed bytes, `found`. `size` is their number; exceeding `ceiling` raises DecompressionError.
 
-    Ignored trailing bytes and refused forms are reported in `remarks`, if given.
+    Ignored trailing bytes and refused forms are reported in `remarks`, if given. `is_salvage`: what a broken stream
+    holds before its fault is wanted, too (`leading_bytes`).
     """
 
-    def __init__(self, ceiling: int, remarks: Remarks | None = None):
+    def __init__(self, ceiling: int, remarks: Remarks | None = None, is_salvage: bool = False):
         self.ceiling = ceiling
+        self.is_salvage = is_salvage
         self.size = 0
         self._remarks = remarks
         self.found: bytes | bytearray = b""
@@ -114,14 +113,11 @@ class DecompressedBytes:
         if count and self._remarks is not None:
             self._remarks.append(("bytes-behind-records", f"{count} bytes after the compressed records"))
 
-    def refuse_rest(self, message: str) -> None:
-        """Reports that the rest is not part of the stream. Raises DecompressionError if there are no `remarks`."""
-        self.refuse(message, "undecodable-records")
-
     def refuse(self, message: str, problem: str = REFUSED) -> None:
-        """Reports a problem at which Kafka's readers stop. Raises DecompressionError if there are no `remarks`."""
+        """Reports a form, or a rest that is not part of the stream, at which Kafka's readers stop. Raises
+        DecompressionError if there are no `remarks`."""
         if self._remarks is None:
-            raise undecodable_error(message)
+            raise DecompressionError(message)
         self._remarks.append((problem, message))
 
 
@@ -144,15 +140,36 @@ def decompress(codec: int, payload: BytesLike, magic: int, ceiling: int, remarks
     view, out = memoryview(payload), DecompressedBytes(ceiling, remarks)
     if codec == GZIP:
         _gunzip(view, out)
-    elif codec == SNAPPY and is_xerial(view):
-        _unsnappy(view, out)
     elif codec == SNAPPY:
-        out.add(_unsnappy_block(view, out))
+        _unsnappy(view, out)
     elif codec == LZ4:
         _unlz4(view, out, verify_header=magic != 0)
     else:
         unzstd(view, out)
     return out.found
+
+
+def decompress_limited(
+    codec: int,
+    payload: BytesLike,
+    magic: int,
+    ceiling: int,
+    before_large: Callable[[], None] | None,
+    remarks: Remarks | None = None,
+) -> Any:
+    """Like `decompress`. ``before_large`` is called before more than LARGEST_BUFFER_BYTES are produced, so that of
+    several threads one at a time produces as much.
+
+    Decompression is then restarted, because the size of a stream is known only after decompression.
+    """
+    if before_large is not None and ceiling > LARGEST_BUFFER_BYTES:
+        try:
+            return decompress(codec, payload, magic, LARGEST_BUFFER_BYTES, remarks)
+        except DecompressionError as error:
+            if error.problem != "decompression-limit":
+                raise
+        before_large()
+    return decompress(codec, payload, magic, ceiling, remarks)
 
 
 def check_beginning(codec: int, payload: BytesLike, ceiling: int) -> None:
@@ -167,7 +184,7 @@ def check_beginning(codec: int, payload: BytesLike, ceiling: int) -> None:
     elif codec == SNAPPY and not is_xerial(view):
         _unsnappy_block(view, DecompressedBytes(ceiling))
     elif codec == LZ4 and (refusal := _lz4_descriptor(view, verify_header=True)[3]):
-        raise undecodable_error(refusal)
+        raise DecompressionError(refusal)
 
 
 def is_refused(codec: int, payload: BytesLike) -> bool:
@@ -180,10 +197,10 @@ def is_refused(codec: int, payload: BytesLike) -> bool:
 
 def _check_codec(codec: int, magic: int) -> None:
     if not 0 <= codec < len(CODEC_NAMES):
-        raise undecodable_error(f"unknown compression codec {codec}")
+        raise DecompressionError(f"unknown compression codec {codec}")
     if not allows(magic, codec):
         era = "Kafka 0.7" if magic == KAFKA_0_7 else f"message format {magic}"
-        raise undecodable_error(f"{era} has no {CODEC_NAMES[codec]} compression")
+        raise DecompressionError(f"{era} has no {CODEC_NAMES[codec]} compression")
 
 
 def allows(magic: int, codec: int) -> bool:
@@ -199,6 +216,7 @@ def codec_name(codec: int) -> str:
 
 _FHCRC, _FEXTRA, _FNAME, _FCOMMENT = 2, 4, 8, 16
 GZIP_TRAILER = 8
+_LARGEST_WINDOW, _SALVAGE_WINDOW = 1 << 20, 64 << 10
 _MIN_LATER_MEMBER_BYTES = 19
 """GZIPInputStream looks for another member only if more than a header and a trailer (18 bytes) are left."""
 
@@ -207,7 +225,7 @@ def _gunzip(view: memoryview, out: DecompressedBytes) -> None:
     position = gzip_body(view, 0)
     # The input is passed in windows because the inflater copies all input after the end of a member: with many tiny
     # members in one large payload the same bytes would be copied many times.
-    position = _inflate_member(view, position, out, window=1 << 20)
+    position = _inflate_member(view, position, out, window=_LARGEST_WINDOW)
     while len(view) - position >= _MIN_LATER_MEMBER_BYTES:
         try:
             body = gzip_body(view, position)
@@ -220,9 +238,9 @@ def _gunzip(view: memoryview, out: DecompressedBytes) -> None:
 def gzip_body(view: memoryview, start: int) -> int:
     """Returns the position of the deflate stream of the member at `start`. Ignores reserved flags, as Java does."""
     if len(view) - start < 10:
-        raise undecodable_error("gzip: stream ends in a member header")
+        raise DecompressionError("gzip: stream ends in a member header")
     if bytes(view[start : start + 3]) != b"\x1f\x8b\x08":
-        raise undecodable_error("gzip: no member header")
+        raise DecompressionError("gzip: no member header")
     flags = view[start + 3]
     position = start + 10
     if flags & _FEXTRA:
@@ -234,10 +252,10 @@ def gzip_body(view: memoryview, start: int) -> int:
     if flags & _FHCRC:
         expected = zlib.crc32(view[start:position]) & 0xFFFF
         if int.from_bytes(view[position : position + 2], "little") != expected:
-            raise undecodable_error("gzip: header checksum mismatch")
+            raise DecompressionError("gzip: header checksum mismatch")
         position += 2
     if position > len(view):
-        raise undecodable_error("gzip: stream ends in a member header")
+        raise DecompressionError("gzip: stream ends in a member header")
     return position
 
 
@@ -247,7 +265,7 @@ def _after_zero_byte(view: memoryview, position: int) -> int:
         if found >= 0:
             return position + found + 1
         position += 256
-    raise undecodable_error("gzip: stream ends in a member header")
+    raise DecompressionError("gzip: stream ends in a member header")
 
 
 def _inflate_member(view: memoryview, position: int, out: DecompressedBytes, window: int) -> int:
@@ -255,23 +273,44 @@ def _inflate_member(view: memoryview, position: int, out: DecompressedBytes, win
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     crc = size = 0
     while not inflater.eof:
+        window = min(window, _SALVAGE_WINDOW if out.is_salvage else _LARGEST_WINDOW)
         chunk = view[position : position + window]
         if not chunk:
-            raise undecodable_error("gzip: stream ends early")
+            raise DecompressionError("gzip: stream ends early")
+        before = inflater.copy() if out.is_salvage else None
         try:
             piece = inflater.decompress(chunk, out.remaining + 1)
         except zlib.error as error:
-            raise undecodable_error(f"gzip: {reason(error)}") from None
+            if before is not None:
+                _inflate_before_fault(before, chunk, out)
+            raise DecompressionError(f"gzip: {reason(error)}") from None
         crc = zlib.crc32(piece, crc)
         size += len(piece)
         out.add(piece)
         position += len(chunk) - len(inflater.unused_data)
-        window = min(window * 2, 1 << 20)
+        window *= 2
     if len(view) - position < GZIP_TRAILER:
-        raise undecodable_error("gzip: stream ends in a trailer")
-    if _TWO_UINT32_LE(view, position) != (crc, size & 0xFFFFFFFF):
-        raise undecodable_error("gzip: checksum or size in the trailer is wrong")
+        raise DecompressionError("gzip: stream ends in a trailer")
+    if _TWO_UINT32_LE(view, position) != (crc, size & 0xFFFFFFFF) and not out.is_salvage:
+        raise DecompressionError("gzip: checksum or size in the trailer is wrong")
     return position + GZIP_TRAILER
+
+
+def _inflate_before_fault(inflater: "zlib._Decompress", chunk: BytesLike, out: DecompressedBytes) -> None:
+    """Appends the bytes of a deflate stream up to the fault in ``chunk``.
+
+    The inflater withholds the output of a call that fails, so the call is repeated in ever smaller steps.
+    """
+    step = _SALVAGE_WINDOW
+    while step:
+        before = inflater.copy()
+        try:
+            piece = inflater.decompress(chunk, min(step, out.remaining + 1))
+        except zlib.error:
+            inflater, step = before, step // 2
+            continue
+        out.add(piece)
+        chunk = inflater.unconsumed_tail
 
 
 # snappy --------------------------------------------------------------------------------------------------------------
@@ -289,6 +328,9 @@ def is_xerial(view: memoryview) -> bool:
 
 
 def _unsnappy(view: memoryview, out: DecompressedBytes) -> None:
+    if not is_xerial(view):
+        _unsnappy_block(view, out)
+        return
     position = XERIAL_HEADER
     # SnappyInputStream checks the version of later headers, not of the first. A header with another magic is skipped,
     # or ends the stream if nothing precedes it. Fewer bytes than a length field also end the stream. None is an error.
@@ -296,38 +338,45 @@ def _unsnappy(view: memoryview, out: DecompressedBytes) -> None:
         (length,) = _INT32_BE(view, position)
         if length == _XERIAL_AGAIN:
             if len(view) - position < XERIAL_HEADER:
-                raise undecodable_error("snappy: stream ends in a header")
+                raise DecompressionError("snappy: stream ends in a header")
             (version,) = _INT32_BE(view, position + 8)
             if bytes(view[position : position + 8]) == _XERIAL_MAGIC:
                 if version < 1:
-                    raise undecodable_error(f"snappy: stream version {version}")
+                    raise DecompressionError(f"snappy: stream version {version}")
             elif not out.size:
                 break
             position += XERIAL_HEADER
             continue
         position += 4
-        if not 0 <= length <= _LARGEST_CHUNK:
-            raise undecodable_error(f"snappy: chunk length {length}")
-        if length > len(view) - position:
-            raise undecodable_error("snappy: stream ends in a chunk")
-        piece = _unsnappy_block(view[position : position + length], out)
-        out.add(piece)
+        if not 0 <= length <= _LARGEST_CHUNK and not out.is_salvage:
+            raise DecompressionError(f"snappy: chunk length {length}")
+        if length > len(view) - position and not out.is_salvage:
+            raise DecompressionError("snappy: stream ends in a chunk")
+        _unsnappy_block(view[position : position + length], out)
         position += length
     out.leave(len(view) - position)
 
 
-def _unsnappy_block(block: memoryview, out: DecompressedBytes) -> bytes:
+def _unsnappy_block(block: memoryview, out: DecompressedBytes) -> None:
     import snappy
 
     claimed = snappy_size(block)
+    if out.is_salvage:
+        found = bytearray(min(claimed, len(block) * SNAPPY_EXPANSION, out.remaining))
+        output = BlockOutput(block, found)
+        output.read_snappy()
+        out.add(found[: output.position])
+        if not output.is_whole or output.position != claimed:
+            raise DecompressionError("snappy: a broken block")
+        return
     if claimed > len(block) * SNAPPY_EXPANSION:
-        raise undecodable_error(f"snappy: a block of {len(block)} bytes claims to hold {claimed}")
+        raise DecompressionError(f"snappy: a block of {len(block)} bytes claims to hold {claimed}")
     if claimed > out.remaining:
         raise over(out.ceiling)
     try:
-        return bytes(snappy.uncompress(block))
+        out.add(bytes(snappy.uncompress(block)))
     except snappy.UncompressError as error:
-        raise undecodable_error(f"snappy: {reason(error.__cause__ or error)}") from None
+        raise DecompressionError(f"snappy: {reason(error.__cause__ or error)}") from None
 
 
 def snappy_size(block: memoryview) -> int:
@@ -336,7 +385,7 @@ def snappy_size(block: memoryview) -> int:
         size |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return size
-    raise undecodable_error("snappy: a block without its size")
+    raise DecompressionError("snappy: a block without its size")
 
 
 # lz4 -----------------------------------------------------------------------------------------------------------------
@@ -366,15 +415,15 @@ def _unlz4(view: memoryview, out: DecompressedBytes, verify_header: bool) -> Non
             limit = min(out.remaining + 1, _LZ4_STEP, len(data) * LZ4_EXPANSION + _LZ4_LARGEST_BLOCK)
             piece, consumed, ended = frame.decompress_chunk(context, data, max_length=limit)
             if not (piece or consumed or ended):
-                raise undecodable_error("lz4: stream ends early")
+                raise DecompressionError("lz4: stream ends early")
             out.add(piece)
             position += consumed
     except RuntimeError as error:
-        raise undecodable_error(f"lz4: {reason(error)}") from None
+        raise DecompressionError(f"lz4: {reason(error)}") from None
     if flags & _CONTENT_CHECKSUM:
         position += 4
     if position > len(view):
-        raise undecodable_error("lz4: stream ends before its checksum")
+        raise DecompressionError("lz4: stream ends before its checksum")
     if refusal:
         out.refuse(refusal)
     out.leave(len(view) - position)
@@ -384,18 +433,18 @@ def _lz4_descriptor(view: memoryview, verify_header: bool) -> tuple[int, int, in
     """Returns FLG, BD, the position of the first block, and why Kafka refuses a frame that is readable, else ""
     (Lz4BlockInputStream.readHeader)."""
     if len(view) < 7:
-        raise undecodable_error("lz4: stream ends in its header")
+        raise DecompressionError("lz4: stream ends in its header")
     if bytes(view[:4]) != LZ4_MAGIC:
-        raise undecodable_error("lz4: no frame header")
+        raise DecompressionError("lz4: no frame header")
     flags, block_descriptor = view[4], view[5]
     if flags & 0xC0 != 0x40 or flags & 0x03:
-        raise undecodable_error(f"lz4: frame flags 0x{flags:02x}")
+        raise DecompressionError(f"lz4: frame flags 0x{flags:02x}")
     refusal = "" if flags & _LZ4_INDEPENDENT_BLOCKS else "lz4: blocks that depend on each other"
     if block_descriptor & 0x8F or block_descriptor < 0x40:
-        raise undecodable_error(f"lz4: block descriptor 0x{block_descriptor:02x}")
+        raise DecompressionError(f"lz4: block descriptor 0x{block_descriptor:02x}")
     checksum_position = 14 if flags & CONTENT_SIZE else 6
     if len(view) <= checksum_position:
-        raise undecodable_error("lz4: stream ends in its header")
+        raise DecompressionError("lz4: stream ends in its header")
     # KAFKA-3160: in magic 0 the header checksum includes the frame's magic, and no reader since 0.10 verifies it.
     if verify_header:
         from lz4 import frame
@@ -467,8 +516,8 @@ def unzstd(view: memoryview, out: DecompressedBytes) -> bytes | bytearray:
             except zstandard.ZstdError as error:
                 if header.claimed is not None and header.claimed > bound:
                     message = f"a frame that holds at most {bound} bytes claims to hold {header.claimed}"
-                    raise undecodable_error(f"zstd: {message}") from None
-                raise undecodable_error(f"zstd: {reason(error)}") from None
+                    raise DecompressionError(f"zstd: {message}") from None
+                raise DecompressionError(f"zstd: {reason(error)}") from None
         position = end
     return out.found
 
@@ -485,15 +534,15 @@ def open_frame(view: memoryview, position: int) -> tuple[_FrameHeader | None, in
     """Returns the header of the frame at `position` and the position of its first block; for a skippable frame None
     and its end. Raises DecompressionError."""
     if len(view) - position < 8:
-        raise undecodable_error("zstd: stream ends in a frame header")
+        raise DecompressionError("zstd: stream ends in a frame header")
     (magic,) = _UINT32_LE(view, position)
     if magic & _ZSTD_SKIPPABLE_MASK == _ZSTD_SKIPPABLE:
         end = position + 8 + _UINT32_LE(view, position + 4)[0]
         if end > len(view):
-            raise undecodable_error("zstd: stream ends in a skippable frame")
+            raise DecompressionError("zstd: stream ends in a skippable frame")
         return None, end
     if magic != _ZSTD_MAGIC:
-        raise undecodable_error("zstd: no frame header")
+        raise DecompressionError("zstd: no frame header")
     has_checksum, window_width, dictionary_width, size_width = header_widths(view[position + 4])
     position += 5
     claimed, window = None, 0
@@ -505,11 +554,11 @@ def open_frame(view: memoryview, position: int) -> tuple[_FrameHeader | None, in
         claimed = int.from_bytes(view[position : position + size_width], "little") + (256 if size_width == 2 else 0)
         position += size_width
     if position > len(view):
-        raise undecodable_error("zstd: stream ends in a frame header")
+        raise DecompressionError("zstd: stream ends in a frame header")
     if not window_width and claimed is not None:
         window = claimed
     if window > _ZSTD_LARGEST_WINDOW:
-        raise undecodable_error(f"zstd: frame asks for a window of {window} bytes")
+        raise DecompressionError(f"zstd: frame asks for a window of {window} bytes")
     return _FrameHeader(has_checksum, claimed, window), position
 
 
@@ -518,12 +567,13 @@ def _check_trailing(view: memoryview, position: int, out: DecompressedBytes, ref
     import zstandard
 
     if (position - 1) // _JNI_READ_BYTES != (len(view) - 1) // _JNI_READ_BYTES:
-        out.refuse_rest(refusal)
+        out.refuse(refusal, "undecodable-records")
         return
     try:
         piece = _stream_zstd_frame(view[position:], out)
     except zstandard.ZstdError:
-        out.refuse_rest(f"zstd: {len(view) - position} bytes after the last frame are not a frame")
+        left = len(view) - position
+        out.refuse(f"zstd: {left} bytes after the last frame are not a frame", "undecodable-records")
         return
     out.add(piece)
     out.leave(len(view) - position)
@@ -540,15 +590,15 @@ def _frame_end(view: memoryview, header: _FrameHeader, position: int) -> tuple[i
     while not last:
         last, kind, size, stored = block_header(view[position : position + BLOCK_HEADER_BYTES])
         if kind == _RESERVED:
-            raise undecodable_error("zstd: block of a reserved type")
+            raise DecompressionError("zstd: block of a reserved type")
         bound += ZSTD_BLOCK if kind == _COMPRESSED else size
         position += BLOCK_HEADER_BYTES + stored
         if position > len(view):
-            raise undecodable_error("zstd: stream ends in a frame")
+            raise DecompressionError("zstd: stream ends in a frame")
     if header.has_checksum:
         position += CHECKSUM_BYTES
         if position > len(view):
-            raise undecodable_error("zstd: stream ends before the checksum of a frame")
+            raise DecompressionError("zstd: stream ends before the checksum of a frame")
     return position, bound
 
 
@@ -583,42 +633,16 @@ def _stream_zstd_frame(frame: memoryview, out: DecompressedBytes) -> bytearray:
     return found
 
 
-# Several threads: large results one at a time -------------------------------------------------------------------------
-
-
-def decompress_limited(
-    codec: int,
-    payload: BytesLike,
-    magic: int,
-    ceiling: int,
-    before_large: Callable[[], None] | None,
-    remarks: Remarks | None = None,
-) -> Any:
-    """Like `decompress`. ``before_large`` is called before more than LARGEST_BUFFER_BYTES are produced.
-
-    Decompression is then restarted, because the size of a stream is known only after decompression.
-    """
-    if before_large is not None and ceiling > LARGEST_BUFFER_BYTES:
-        try:
-            return decompress(codec, payload, magic, LARGEST_BUFFER_BYTES, remarks)
-        except DecompressionError as error:
-            if error.problem != "decompression-limit":
-                raise
-        before_large()
-    return decompress(codec, payload, magic, ceiling, remarks)
-
-
 # Decompresses what a broken stream holds before its fault: a wrong or missing end, changed bytes, a cut.
 #
-# Nothing proves such bytes: the functions above refuse what is read here.
+# Nothing proves such bytes: `decompress` refuses what is read here.
 #
 #     codec    read up to
-#     gzip     the byte at which the inflater stops
+#     gzip     the byte at which the inflater stops; checksums are ignored
 #     snappy   the fault in a block
 #     lz4      the fault in a block; checksums are ignored, blocks may depend on each other
 #     zstd     the last whole block: a block can only be decoded as a whole; checksum and content size are ignored
 
-_STEP = 64 << 10
 _LZ4_HISTORY = 64 << 10
 _STORED = 1 << 31
 
@@ -630,78 +654,18 @@ def leading_bytes(
 
     ``before_large`` is called before more than LARGEST_BUFFER_BYTES may be produced.
     """
-    read = _READERS.get(codec)
+    read = {GZIP: _gunzip, SNAPPY: _unsnappy, LZ4: _salvage_lz4, ZSTD: _salvage_zstd}.get(codec)
     if read is None:
         return b""
     if before_large is not None and ceiling > LARGEST_BUFFER_BYTES:
         before_large()
-    out = DecompressedBytes(ceiling)
-    try:
+    out = DecompressedBytes(ceiling, is_salvage=True)
+    with suppress(DecompressionError):  # the fault, or the ceiling
         read(memoryview(payload), out)
-    except DecompressionError:
-        pass  # the fault, or the ceiling
     return out.found
 
 
-def _gzip(view: memoryview, out: DecompressedBytes) -> None:
-    position = 0
-    while position < len(view):
-        inflater = zlib.decompressobj(-zlib.MAX_WBITS)
-        position = _inflate(inflater, view, gzip_body(view, position), out)
-        if not inflater.eof:
-            return
-        position += GZIP_TRAILER
-
-
-def _inflate(inflater: "zlib._Decompress", view: memoryview, position: int, out: DecompressedBytes) -> int:
-    """Appends a deflate stream byte by byte up to its fault; returns the position behind it.
-
-    The inflater withholds the output of a call that fails, so the call is repeated in ever smaller steps.
-    """
-    step = _STEP
-    while not inflater.eof:
-        before = inflater.copy()
-        chunk = view[position : position + _STEP]
-        try:
-            piece = inflater.decompress(chunk, min(step, out.remaining + 1))
-        except zlib.error:
-            if step == 1:
-                break
-            inflater, step = before, step // 2
-            continue
-        consumed = len(chunk) - len(inflater.unconsumed_tail) - len(inflater.unused_data)
-        if not piece and not consumed:
-            break
-        out.add(piece)
-        position += consumed
-    return position
-
-
-def _snappy(view: memoryview, out: DecompressedBytes) -> None:
-    if not is_xerial(view):
-        _snappy_block(view, out)
-        return
-    position, is_whole = XERIAL_HEADER, True
-    while is_whole and len(view) - position > 4:
-        length = int.from_bytes(view[position : position + 4], "big", signed=True)
-        if length <= 0:
-            return
-        position += 4
-        is_whole = _snappy_block(view[position : position + length], out)
-        position += length
-
-
-def _snappy_block(block: memoryview, out: DecompressedBytes) -> bool:
-    """Appends a block up to its fault. Returns whether it is whole."""
-    claimed = snappy_size(block)
-    found = bytearray(min(claimed, len(block) * SNAPPY_EXPANSION, out.remaining))
-    output = BlockOutput(block, found)
-    output.read_snappy()
-    out.add(found[: output.position])
-    return bool(output.is_whole) and output.position == claimed
-
-
-def _lz4(view: memoryview, out: DecompressedBytes) -> None:
+def _salvage_lz4(view: memoryview, out: DecompressedBytes) -> None:
     if bytes(view[:4]) != LZ4_MAGIC or len(view) < 7:
         return
     flags, largest = view[4], 1 << (8 + 2 * max(view[5] >> 4 & 7, 4))
@@ -726,7 +690,7 @@ def _lz4(view: memoryview, out: DecompressedBytes) -> None:
         position += size + 4 * bool(flags & _LZ4_BLOCK_CHECKSUM)
 
 
-def _zstd(view: memoryview, out: DecompressedBytes) -> None:
+def _salvage_zstd(view: memoryview, out: DecompressedBytes) -> None:
     import zstandard
 
     library, position = zstandard.ZstdDecompressor(), 0
@@ -750,9 +714,6 @@ def _zstd(view: memoryview, out: DecompressedBytes) -> None:
                 return
             position = end
         position += CHECKSUM_BYTES * header.has_checksum
-
-
-_READERS = {GZIP: _gzip, SNAPPY: _snappy, LZ4: _lz4, ZSTD: _zstd}
 
 
 # Functions of liblz4 and libzstd that the kernel calls directly, by their addresses.

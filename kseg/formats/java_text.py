@@ -6,7 +6,6 @@ Java replaces the two or three bytes of an encoded surrogate (ED A0..BF ..) by o
 
 import codecs
 import struct
-from fractions import Fraction
 
 REPLACEMENT = "\ufffd"
 
@@ -36,7 +35,6 @@ codecs.register_error("kseg-java", _replace_like_java)
 # otherwise scientific.
 
 _FLOAT = struct.Struct(">f")
-_FLOAT_BITS = struct.Struct(">I")
 _MAX_DIGITS = 9
 """This many digits distinguish all floats."""
 
@@ -75,48 +73,26 @@ def _digits_of(text: str, number: float) -> tuple[str, int]:
 
 
 def _shortest_float(number: float) -> tuple[str, int]:
-    (bits,) = _FLOAT_BITS.unpack(_FLOAT.pack(number))
-    if bits & 0x7FFFFF:
-        # The gaps on both sides are equal: if any decimal of ``count`` digits reads back, the nearest one does.
-        for count in range(2, _MAX_DIGITS):
-            text = f"{number:.{count - 1}e}"
-            if _reads_back(text, bits):
-                return _trimmed(text.split("e")[0].replace(".", ""), int(text.split("e")[1]))
-    return _shortest_float_by_bounds(number, bits)
-
-
-def _reads_back(text: str, bits: int) -> bool:
-    try:
-        return _FLOAT_BITS.unpack(_FLOAT.pack(float(text)))[0] == bits
-    except OverflowError:  # more than half a gap above the largest float
-        return False
-
-
-def _shortest_float_by_bounds(number: float, bits: int) -> tuple[str, int]:
-    value = Fraction(number)
-    below, above = (value + _float_of(bits - 1)) / 2, (value + _float_of(bits + 1)) / 2
-    is_even = bits % 2 == 0
+    packed = _FLOAT.pack(number)
+    is_power_of_2 = packed[1] & 0x7F == packed[2] == packed[3] == 0
     for count in range(2, _MAX_DIGITS + 1):
         mantissa, exponent = f"{number:.{count - 1}e}".split("e")
-        unit = Fraction(10) ** (int(exponent) - count + 1)
-        nearest = int(mantissa.replace(".", ""))
-        # If the gap below is half the gap above, the nearest decimal may be outside and its neighbour inside.
-        fitting = [
-            digits
-            for digits in (nearest - 1, nearest, nearest + 1)
-            if below < digits * unit < above or (is_even and digits * unit in (below, above))
-        ]
-        if fitting:
-            best = min(fitting, key=lambda digits: (abs(digits * unit - value), digits % 2))
-            return _trimmed(str(best), int(exponent) + len(str(best)) - count)
-    return _trimmed(mantissa.replace(".", ""), int(exponent))
+        digits, last = mantissa.replace(".", ""), int(exponent) - count + 1
+        if _reads_back(f"{digits}e{last}", packed):
+            break
+        # The gap below a power of 2 is half the gap above: the nearest decimal may be outside, and the next one inside.
+        following = str(int(digits) + 1)
+        if is_power_of_2 and _reads_back(f"{following}e{last}", packed):
+            digits = following
+            break
+    return _trimmed(digits, last + len(digits) - 1)
 
 
-def _float_of(bits: int) -> Fraction:
-    """Returns the float with these bits; bits after the largest float continue its sequence."""
-    if bits == 0x7F800000:
-        return Fraction(2) ** 128
-    return Fraction(_FLOAT.unpack(_FLOAT_BITS.pack(bits))[0])
+def _reads_back(text: str, packed: bytes) -> bool:
+    try:
+        return _FLOAT.pack(float(text)) == packed
+    except OverflowError:  # more than half a gap above the largest float
+        return False
 
 
 def _trimmed(digits: str, exponent: int) -> tuple[str, int]:

@@ -98,7 +98,7 @@ def read_rows(
         walk = kernel.MessageWalk(mode=mode)
         status = walk.read(data, scratch.rows)
         if status != DONE:
-            raise UndecodableError("undecodable-records", _reason(status))
+            raise UndecodableError(_reason(status))
         yield Rows(data, scratch.rows, scratch.headers, walk.row_count, walk.misfits)
         return
     yield from _open_set(data, 0, len(data), header, header.offset, _Reading(scratch, mode, remarks, offset_before), 1)
@@ -112,11 +112,11 @@ def value_of(data: BytesLike, position: int, end: int, is_cut: bool = False) -> 
     at = position + (layout.V0_HEADER_BYTES if data[position + layout.ENTRY_MAGIC] == 0 else layout.V1_HEADER_BYTES)
     for part in ("key", "value"):
         if at + 4 > end:
-            raise UndecodableError("undecodable-records", f"a {part} does not fit its message")
+            raise UndecodableError(f"a {part} does not fit its message")
         size = _INT32.unpack(data[at : at + 4])[0]
         at += 4
         if size > end - at and not (is_cut and part == "value"):
-            raise UndecodableError("undecodable-records", f"a {part} does not fit its message")
+            raise UndecodableError(f"a {part} does not fit its message")
         if part == "value":
             return data[at : min(at + size, end)] if size >= 0 else None
         at += max(size, 0)
@@ -128,7 +128,7 @@ def _open_set(
 ) -> Iterator[Rows]:
     """Yields the rows of the set inside the compressed entry at ``position``, whose absolute offset is ``offset``."""
     if depth > MAX_NESTING:
-        raise UndecodableError("undecodable-records", f"more than {MAX_NESTING} compressed messages inside each other")
+        raise UndecodableError(f"more than {MAX_NESTING} compressed messages inside each other")
     payload, fault = _expanded(data, position, end, header, reading)
     reading.budget -= len(payload)
     base, kind = 0, layout.NO_TIME
@@ -146,7 +146,7 @@ def _open_set(
             raise fault
         if status in (DONE, kernel.CUT):
             if is_empty:
-                raise UndecodableError("undecodable-records", "a compressed message holds no message")
+                raise UndecodableError("a compressed message holds no message")
             if status == kernel.CUT and reading.remarks is not None:
                 reading.remarks.append(("cut-message-set", cut_set_text(payload, walk.position, layout.ENTRY_OVERHEAD)))
             return
@@ -160,7 +160,7 @@ def _open_set(
             yield from _open_set(payload, walk.position, after, inner, offset_inside, reading, depth + 1)
             walk.position = after
         elif status != FULL:
-            raise UndecodableError("undecodable-records", _reason(status))
+            raise UndecodableError(_reason(status))
 
 
 def _expanded(
@@ -174,7 +174,7 @@ def _expanded(
     try:
         value = value_of(data, position, end)
         if value is None:
-            raise UndecodableError("undecodable-records", "a compressed message has no value")
+            raise UndecodableError("a compressed message has no value")
         found = decompress_limited(header.codec, value, header.magic, reading.budget, before_large, reading.remarks)
         return found, None
     except UndecodableError as error:
@@ -203,23 +203,20 @@ def _base_of(payload: BytesLike, wrapper_offset: int, mode: int, offset_before: 
     status = walk.read(payload)
     if offset_before is not None and (status != DONE or walk.count == 0):
         if offset_before == UNKNOWN_OFFSET:
-            raise UndecodableError("undecodable-records", "a cut message set has no offsets")
+            raise UndecodableError("a cut message set has no offsets")
         first = _INT64.unpack(payload[:8])[0] if walk.count else 0
         base = difference(offset_before + 1, first)
         if base + walk.last_offset < wrapper_offset:
             return base
-        raise UndecodableError("undecodable-records", "a cut message set has offsets beyond that of its last message")
+        raise UndecodableError("a cut message set has offsets beyond that of its last message")
     if walk.count == 0:
-        raise UndecodableError(
-            "undecodable-records", "a compressed message holds no message" if status == 0 else _reason(status)
-        )
+        raise UndecodableError("a compressed message holds no message" if status == 0 else _reason(status))
     last_inner = walk.last_offset
     if wrapper_offset == 0:
         return 0
     if wrapper_offset < last_inner:
         raise UndecodableError(
-            "undecodable-records",
-            f"offset {wrapper_offset} of a compressed message is below that of its last one, {last_inner}",
+            f"offset {wrapper_offset} of a compressed message is below that of its last one, {last_inner}"
         )
     return difference(wrapper_offset, last_inner)
 

@@ -22,7 +22,7 @@ from kseg.formats.compression import Remarks, check_beginning, codec_name, decom
 from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout import headers as layout
-from kseg.kernel.layout.rows import DONE, FULL, HEADER_WIDTH, INT32_MAX, ROW_OFFSET, ROW_WIDTH, be32, be64
+from kseg.kernel.layout.rows import DONE, FULL, HEADER_WIDTH, INT32_MAX, ROW_OFFSET, be32, be64
 from kseg.kernel.records.records import (
     FLAG_NOT_RISING,
     FLAG_OUT_OF_RANGE,
@@ -189,7 +189,7 @@ def read_rows(payload: BytesLike, start: int, header: RecordBatchHeader, scratch
         if status == TOO_MANY_HEADERS and len(headers) < MAX_HEADERS * HEADER_WIDTH:
             headers = int64s(MAX_HEADERS * HEADER_WIDTH)
         elif status != FULL:
-            raise UndecodableError("undecodable-records", _where(walk, status))
+            raise UndecodableError(_where(walk, status))
 
 
 def read_before_fault(data: BytesLike, header: RecordBatchHeader, scratch: Scratch) -> Iterator[Rows]:
@@ -205,7 +205,7 @@ def read_before_fault(data: BytesLike, header: RecordBatchHeader, scratch: Scrat
     with suppress(UndecodableError):
         for rows in read_rows(payload, 0, header._replace(record_count=min(max(span, 0), INT32_MAX)), scratch):
             count = rows.count
-            for row, offset in enumerate(rows.rows[ROW_OFFSET : count * ROW_WIDTH : ROW_WIDTH].tolist()):
+            for row, offset in enumerate(rows.column(ROW_OFFSET)):
                 if not last_offset < offset < header.base_offset + span:
                     rows.count = row
                     break

@@ -57,7 +57,7 @@ class BytesFrom:
 class UndecodableError(Exception):
     """Raised at the first unreadable record of a batch; ``problem`` is a problem code."""
 
-    def __init__(self, problem: str, message: str) -> None:
+    def __init__(self, message: str, problem: str = "undecodable-records") -> None:
         super().__init__(message)
         self.problem = problem
 
@@ -110,6 +110,10 @@ class Rows:
         self.headers = headers
         self.count = count
         self.misfits = misfits
+
+    def column(self, number: int) -> list[int]:
+        """Returns a column ROW_* of all records."""
+        return self.rows[number : self.count * ROW_WIDTH : ROW_WIDTH].tolist()
 
     def part(self, first: int, stop: int) -> "Rows":
         """Returns the records ``first`` to ``stop``."""

@@ -64,7 +64,7 @@ def _open_set(
     payload: BytesLike, offset: int, scratch: Scratch, budget: list[int], depth: int, remarks: Remarks | None
 ) -> Iterator[Rows]:
     if depth > MAX_NESTING:
-        raise UndecodableError("undecodable-records", f"more than {MAX_NESTING} compressed messages inside each other")
+        raise UndecodableError(f"more than {MAX_NESTING} compressed messages inside each other")
     walk = kernel.MessageWalk(offset)
     while True:
         status = walk.read(payload, scratch.rows, True)
@@ -83,7 +83,7 @@ def _open_set(
             yield from _open_set(inner, offset, scratch, budget, depth + 1, remarks)
             walk.position = after
         elif status != FULL:
-            raise UndecodableError("undecodable-records", kernel.REASONS[status])
+            raise UndecodableError(kernel.REASONS[status])
 
 
 # Captured fetch responses of 0.6 and 0.7 brokers: message sets, each preceded by an error code.

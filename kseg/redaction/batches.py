@@ -295,7 +295,7 @@ class BatchRedaction:
         try:
             value = message_set.value_of(old, 0, len(old))
             if value is None or depth == 0:
-                raise UndecodableError("undecodable-records", "")
+                raise UndecodableError("")
             inner = bytes(decompress_limited(header.codec, bytes(value), header.magic, self._budget, None, []))
             self._budget -= len(inner)
         except UndecodableError:
@@ -341,7 +341,7 @@ class BatchRedaction:
                 self.replacer.replaced += 1
                 self.replacer.values += bool(payload)
             elif depth >= MAX_NESTING:
-                raise UndecodableError("undecodable-records", "")
+                raise UndecodableError("")
             else:
                 inner = bytes(decompress(header.codec, payload, KAFKA_0_7, self._budget, []))
                 self._budget -= len(inner)

@@ -6,7 +6,8 @@
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from operator import lt
+from typing import Any, NamedTuple
 
 from kseg.formats import compression, message_set, record_batch, v07
 from kseg.formats.compression import Remarks, codec_name
@@ -14,6 +15,7 @@ from kseg.formats.rows import BytesLike, Rows, Scratch, UndecodableError
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.records import messages
+from kseg.kernel.records.records import FLAG_ATTRIBUTES, FLAG_NULL_KEY
 
 # A `Damage` has one of DAMAGE_CODES; a `Batch` with errors lists codes of PROBLEM_CODES. The findings table
 # explains them.
@@ -223,11 +225,23 @@ class Batch:
 
     def check(self) -> list[Problem]:
         """Returns all problems of the batch, including those of its records."""
-        found = self.problems
-        return found + self._check_records() if self.has_known_magic else found
+        found = self.survey().problems if self.has_known_magic else []
+        return self.problems + [problem for problem in found if problem.code in PROBLEM_CODES]
 
-    def _check_records(self) -> list[Problem]:
-        raise NotImplementedError
+    def survey(self) -> "Survey":
+        """Decompresses the batch and reads all its records in one walk. Never raises for malformed records."""
+        seen = Survey()
+        try:
+            for rows in self.rows():
+                seen.add(rows)
+        except UndecodableError as error:
+            seen.problems.append(Problem(error.problem, str(error)))
+        seen.problems += self.passed()
+        if seen.wrong_crcs and self.header.codec:
+            seen.problems.append(
+                Problem("inner-crc-mismatch", f"{seen.wrong_crcs} messages inside have a wrong checksum")
+            )
+        return seen
 
     def passed(self) -> list[Problem]:
         """Returns the problems that reading all rows found and skipped."""
@@ -294,13 +308,23 @@ class RecordBatch(Batch):
     def is_transactional(self) -> bool:  # type: ignore[override]
         return self.header.is_transactional
 
-    def _check_records(self) -> list[Problem]:
+    def survey(self) -> "Survey":
+        """As `Batch.survey`; ``last_offset`` is None."""
+        header = self.header
         try:
             payload, start = self._open()
         except UndecodableError as error:
-            return [Problem(error.problem, str(error))]
-        found = [*self.remarks, *record_batch.survey_records(payload, start, self.header)[0]]
-        return [Problem(*problem) for problem in found]
+            return Survey(problems=[Problem(error.problem, str(error))])
+        found, walk = record_batch.survey_records(payload, start, header)
+        problems = [Problem(*problem) for problem in found]
+        if walk.flags & FLAG_ATTRIBUTES:
+            problems.append(Problem("record-attributes", "a record has attributes, which no release sets"))
+        largest, claimed = walk.largest_timestamp, header.max_timestamp
+        if not problems and header.record_count and largest != claimed:
+            text = f"the largest timestamp of the records is {largest}, the header says {claimed}"
+            problems.append(Problem("max-timestamp-mismatch", text))
+        has_null_key = bool(walk.flags & FLAG_NULL_KEY)
+        return Survey(header.base_offset, walk.index, None, has_null_key, self.passed() + problems)
 
     def rows(self) -> Iterator[Rows]:
         return record_batch.read_rows(*self._open(), self.header, self.scratch)
@@ -329,11 +353,10 @@ class Message(Batch):
     ``offset_before`` returns the last offset before the message, or UNKNOWN_OFFSET.
     """
 
-    __slots__ = ("_count", "_first_offset", "_header", "offset_before")
+    __slots__ = ("_header", "_seen", "offset_before")
     offset_before: Callable[[], int]
     _header: message_set.MessageHeader
-    _first_offset: int | None
-    _count: int
+    _seen: "Survey"
 
     @property
     def header(self) -> message_set.MessageHeader:
@@ -362,14 +385,20 @@ class Message(Batch):
 
     def extent(self) -> tuple[int | None, int]:
         """Returns the offset of the first record and the number of readable records; decompresses the message."""
-        if not hasattr(self, "_count"):
-            self._check_records()
-        return self._first_offset, self._count
+        seen = self._seen if hasattr(self, "_seen") else self.survey()
+        return seen.first_offset, seen.count
 
-    def _check_records(self) -> list[Problem]:
-        survey, found = Survey.of(self)
-        self._first_offset, self._count = survey.first_offset, survey.count
-        return found + survey.found(bool(self.header.codec))
+    def survey(self) -> "Survey":
+        """As `Batch.survey`. The inner offsets of a compressed v0 message are absolute and covered by its checksum: the
+        last one is compared with the message's own."""
+        seen = self._seen = super().survey()
+        if not seen.is_rising:
+            seen.problems.append(Problem("offsets-not-rising", "offsets inside a compressed message do not rise"))
+        is_absolute = self.magic == 0 and self.header.codec and not seen.problems
+        if is_absolute and seen.last_offset != self.last_offset:
+            text = f"its offset is {self.last_offset}, that of the last message in it {seen.last_offset}"
+            seen.problems.append(Problem("wrong-base-offset", text))
+        return seen
 
     def rows(self) -> Iterator[Rows]:
         self.remarks.clear()
@@ -408,16 +437,6 @@ class Message07(Batch):
     def next_offset(self) -> int:
         return self.file_base + self.end
 
-    def _check_records(self) -> list[Problem]:
-        survey = Survey()
-        try:
-            for rows in self.rows():
-                survey.add(rows)
-        except UndecodableError as error:
-            return [Problem(error.problem, str(error))]
-        found = [problem for problem in survey.found(bool(self.header.codec)) if problem.code == "inner-crc-mismatch"]
-        return self.passed() + found
-
     def rows(self) -> Iterator[Rows]:
         self.remarks.clear()
         return v07.read_rows(self.data, self.base_offset, self.scratch, self.remarks)
@@ -452,49 +471,27 @@ class Message07(Batch):
 
 @dataclass(slots=True)
 class Survey:
-    """Facts about a batch that only its records give: the first and last offset and the number of the readable ones;
-    those of v0, v1 and 0.7 are collected by `add`. ``problems``: those of the records."""
+    """Facts about a batch that only its records give: the first and last offset and the number of the readable ones,
+    and what is wrong with them. ``problems`` are in the order of `Batch.check`, and others that only `kseg verify`
+    reports; ``wrong_crcs``: number of messages with a wrong checksum."""
 
     first_offset: int | None = None
     count: int = 0
     last_offset: int | None = None
     has_null_key: bool = False
     problems: list[Problem] = field(default_factory=list)
-    _is_rising: bool = True
-    _wrong_crcs: int = 0
-
-    @classmethod
-    def of(cls, batch: Batch) -> tuple[Self, list[Problem]]:
-        """Returns the result for a batch, and the problems that reading its rows found."""
-        survey, found = cls(), []
-        try:
-            for rows in batch.rows():
-                survey.add(rows)
-        except UndecodableError as error:
-            found.append(Problem(error.problem, str(error)))
-        return survey, found + batch.passed()
+    is_rising: bool = True
+    wrong_crcs: int = 0
 
     def add(self, rows: Rows) -> None:
-        columns, last = rows.rows, self.last_offset
-        if self.count == 0:
-            self.first_offset = columns[layout.ROW_OFFSET]
+        """Adds records of v0, v1 or 0.7."""
+        offsets = rows.column(layout.ROW_OFFSET)
+        if self.last_offset is None:
+            self.first_offset = offsets[0]
+        else:
+            self.is_rising &= self.last_offset < offsets[0]
+        self.is_rising &= all(map(lt, offsets, offsets[1:]))
         self.count += rows.count
-        self.has_null_key |= (
-            min(columns[layout.ROW_KEY_SIZE : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH], default=0) < 0
-        )
-        for at in range(0, rows.count * layout.ROW_WIDTH, layout.ROW_WIDTH):
-            self._wrong_crcs += not columns[at + layout.ROW_CHECK] >> layout.CHECK_VALID_SHIFT & 1
-            offset = columns[at + layout.ROW_OFFSET]
-            if last is not None and offset <= last:
-                self._is_rising = False
-            last = offset
-        self.last_offset = last
-
-    def found(self, is_compressed: bool) -> list[Problem]:
-        """Returns what is wrong with the checksums and the order of the messages added."""
-        found = []
-        if self._wrong_crcs and is_compressed:
-            found.append(Problem("inner-crc-mismatch", f"{self._wrong_crcs} messages inside have a wrong checksum"))
-        if not self._is_rising:
-            found.append(Problem("offsets-not-rising", "offsets inside a compressed message do not rise"))
-        return found
+        self.has_null_key |= min(rows.column(layout.ROW_KEY_SIZE)) < 0
+        self.wrong_crcs += sum(not check >> layout.CHECK_VALID_SHIFT & 1 for check in rows.column(layout.ROW_CHECK))
+        self.last_offset = offsets[-1]

@@ -10,14 +10,9 @@ from kseg.segment.items import RowSpan, headers_of
 Patterns = tuple[re.Pattern[bytes], ...]
 
 
-def column_of(rows: Rows, column: int) -> list[int]:
-    """Returns a column ROW_* of all rows."""
-    return rows.rows[column : rows.count * ROW_WIDTH : ROW_WIDTH].tolist()
-
-
 def rows_between(rows: Rows, wanted: list[int] | range, column: int, low: int, high: int) -> list[int]:
     """Returns the rows with values from ``low`` to ``high`` in a column."""
-    values = column_of(rows, column)
+    values = rows.column(column)
     return [i for i in wanted if low <= values[i] <= high]
 
 
@@ -39,10 +34,10 @@ def matching_rows(
         return wanted
     found, payload = set[int](), rows.payload
     for column in columns:
-        starts, sizes = column_of(rows, column), column_of(rows, column + 1)
+        starts, sizes = rows.column(column), rows.column(column + 1)
         for search in (pattern.search for pattern in patterns):
             found.update(i for i in wanted if sizes[i] >= 0 and search(payload[starts[i] : starts[i] + sizes[i]]))
-    if with_headers and any(column_of(rows, ROW_HEADER_COUNT)):
+    if with_headers and any(rows.column(ROW_HEADER_COUNT)):
         for i in wanted:
             if matches_any(patterns, (header_text(key, value) for key, value in headers_of(rows, i * ROW_WIDTH))):
                 found.add(i)
@@ -54,7 +49,7 @@ def rows_with_key(rows: Rows, key: bytes) -> list[int]:
 
     Compares sizes first, and keys only if the bytes occur among the rows at all; both are loops in C.
     """
-    sizes = column_of(rows, ROW_KEY_SIZE)
+    sizes = rows.column(ROW_KEY_SIZE)
     if len(key) not in sizes:
         return []
     # The rows cover the payload from the first key to the last value or key.
@@ -62,7 +57,7 @@ def rows_with_key(rows: Rows, key: bytes) -> list[int]:
     ends = (rows.rows[last + at] + max(rows.rows[last + at + 1], 0) for at in (ROW_KEY, ROW_VALUE))
     if key not in bytes(rows.payload[rows.rows[ROW_KEY] : max(ends)]):
         return []
-    starts = column_of(rows, ROW_KEY)
+    starts = rows.column(ROW_KEY)
     return [i for i, at in enumerate(starts) if sizes[i] == len(key) and rows.payload[at : at + len(key)] == key]
 
 

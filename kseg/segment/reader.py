@@ -68,6 +68,10 @@ class Run:
         return self.rows[FRAME_POSITION]
 
     @property
+    def positions(self) -> memoryview:
+        return self.rows[FRAME_POSITION : self.count * FRAME_WIDTH : FRAME_WIDTH]
+
+    @property
     def end(self) -> int:
         last = (self.count - 1) * FRAME_WIDTH
         return self.rows[last + FRAME_POSITION] + self.rows[last + FRAME_SIZE]
@@ -78,7 +82,7 @@ class Run:
 
     def pieces(self, piece_bytes: int) -> "Iterator[Run]":
         """Yields runs of about ``piece_bytes``, at least one batch each."""
-        starts, first = self.rows[FRAME_POSITION : self.count * FRAME_WIDTH : FRAME_WIDTH], 0
+        starts, first = self.positions, 0
         while first < self.count:
             stop = bisect_left(starts, starts[first] + piece_bytes, first + 1)
             yield self.part(first, stop)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
 from kseg.formats.v07 import MessageSet, parse
-from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH
+from kseg.kernel.layout.rows import ROW_TIMESTAMP
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.items import Batch, Damage
 from kseg.segment.reader import Run, SegmentReader
@@ -101,16 +101,11 @@ def earliest_timestamp(batch: Batch) -> int | None:
     """Returns the smallest record timestamp of a batch in ms; None if there is none, or the batch is undecodable."""
     if batch.timestamp_type == "LogAppendTime":
         return batch.max_timestamp
-    earliest = None
+    stamps = (stamp for rows in batch.rows() for stamp in rows.column(ROW_TIMESTAMP) if stamp >= 0)
     try:
-        for rows in batch.rows():
-            stamps = rows.rows[ROW_TIMESTAMP : rows.count * ROW_WIDTH : ROW_WIDTH].tolist()
-            found = min((stamp for stamp in stamps if stamp >= 0), default=None)
-            if found is not None:
-                earliest = found if earliest is None else min(earliest, found)
+        return min(stamps, default=None)
     except UndecodableError:
         return None
-    return earliest
 
 
 def message_sets(source: Source, scratch: Scratch) -> Iterator[tuple[MessageSet, SegmentReader] | Damage]:
@@ -156,16 +151,15 @@ class StartPosition(NamedTuple):
 
 
 class Entries:
-    """The entries of an index file, read one at a time."""
+    """The entries of an index file, read one at a time: none if it is not usable, for a ``reason``."""
 
-    def __init__(self, extent: Extent, entry: Struct) -> None:
-        self._extent = extent
-        self._entry = entry
-        self._count = extent.current_size() // entry.size
+    def __init__(self, entry: Struct, extent: Extent | None, reason: str = "") -> None:
+        self._entry, self._extent, self.reason = entry, extent, reason
+        self._count = 0 if extent is None else extent.current_size() // entry.size
 
     def at(self, i: int) -> tuple[int, int] | None:
         """Returns entry i; None for padding, for an impossible entry, or if the file has been truncated."""
-        data = self._extent.pread(self._entry.size, i * self._entry.size)
+        data = b"" if self._extent is None else self._extent.pread(self._entry.size, i * self._entry.size)
         if len(data) < self._entry.size:
             return None
         first, second = self._entry.unpack(data)
@@ -189,40 +183,50 @@ def index_path(file: SegmentFile, suffix: str) -> str:
 
 def seek_offset(reader: SegmentReader, file: SegmentFile, offset: int) -> StartPosition:
     """Finds the start for the first record with this offset or a higher one. Never raises for a bad index."""
-    with _open_entries(file, INDEX, reader.is_07) as entries:
-        if isinstance(entries, str):
-            return StartPosition(0, True, entries)
-        base = file.base_offset or 0
-        nearest = entries.last_that(lambda entry: base + entry[0] <= offset)
-        skipped = 0
-        for i in _back_from(nearest):
-            entry = entries.at(i)
-            if entry is not None and _points_to_batch(reader, base, entry, offset):
-                return StartPosition(entry[1], False, _rejected_text(skipped, INDEX))
-            skipped += 1
-    if skipped:
-        return StartPosition(0, True, f"no entry of the .index tried fits the .log (entries tried: {skipped})")
-    return StartPosition(0, False, "")
+    base = file.base_offset or 0
+
+    def position_of(entry: tuple[int, int]) -> int | None:
+        return entry[1] if _points_to_batch(reader, base, entry, offset) else None
+
+    return _seek(reader, file, INDEX, lambda entry: base + entry[0] <= offset, position_of)
 
 
 def seek_time(reader: SegmentReader, file: SegmentFile, timestamp: int) -> StartPosition:
     """Finds the start for all records with this timestamp (ms) or a later one. Never raises for a bad index."""
-    with _open_entries(file, TIME_INDEX, reader.is_07) as entries:
-        if isinstance(entries, str):
-            return StartPosition(0, True, entries)
-        skipped = 0
-        for i in _back_from(entries.last_that(lambda entry: entry[0] < timestamp)):
+
+    def position_of(entry: tuple[int, int]) -> int | str | None:
+        if entry[0] >= timestamp:  # timestamps need not rise in a wrong index
+            return None
+        batch = _batch_of_time_entry(reader, file, entry)
+        return batch.end if isinstance(batch, Batch) else batch
+
+    return _seek(reader, file, TIME_INDEX, lambda entry: entry[0] < timestamp, position_of)
+
+
+def _seek(
+    reader: SegmentReader,
+    file: SegmentFile,
+    suffix: str,
+    holds: Callable[[tuple[int, int]], bool],
+    position_of: Callable[[tuple[int, int]], int | str | None],
+) -> StartPosition:
+    """Tries the last entry for which ``holds`` is true, and earlier ones. ``position_of``: the start by an entry; None
+    if it does not match the .log, or a reason to scan all of it."""
+    skipped = 0
+    with _open_entries(file, suffix, reader.is_07) as entries:
+        if entries.reason:
+            return StartPosition(0, True, entries.reason)
+        for i in _back_from(entries.last_that(holds)):
             entry = entries.at(i)
-            if entry is not None and entry[0] < timestamp:  # timestamps need not rise in a wrong index
-                batch = _batch_of_time_entry(reader, file, entry)
-                if isinstance(batch, str):
-                    return StartPosition(0, True, batch)
-                if batch is not None:
-                    return StartPosition(batch.end, False, _rejected_text(skipped, TIME_INDEX))
+            found = None if entry is None else position_of(entry)
+            if isinstance(found, str):
+                return StartPosition(0, True, found)
+            if found is not None:
+                text = f"{suffix} entries skipped because they do not match the .log: {skipped}" if skipped else ""
+                return StartPosition(found, False, text)
             skipped += 1
-    if skipped:
-        return StartPosition(0, True, f"no entry of the .timeindex tried fits the .log (entries tried: {skipped})")
-    return StartPosition(0, False, "")
+    text = f"no entry of the {suffix} tried fits the .log (entries tried: {skipped})" if skipped else ""
+    return StartPosition(0, bool(skipped), text)
 
 
 def seek_position(reader: SegmentReader, file: SegmentFile, position: int) -> int | None:
@@ -232,8 +236,6 @@ def seek_position(reader: SegmentReader, file: SegmentFile, position: int) -> in
     `CHAINED` entries earlier must pass each of them and reach the position.
     """
     with _open_entries(file, INDEX, reader.is_07) as entries:
-        if isinstance(entries, str):
-            return None
         base = file.base_offset or 0
         for i in _back_from(entries.last_that(lambda entry: entry[1] <= position)):
             entry = entries.at(i)
@@ -272,13 +274,10 @@ def indexed_span(file: SegmentFile, size: int, first_offset: int, last_offset: i
     base = file.base_offset or 0
     if earliest_ms > 0:
         with _open_entries(file, TIME_INDEX) as entries:
-            if not isinstance(entries, str):
-                entry = entries.at(max(entries.last_that(lambda entry: entry[0] < earliest_ms), 0))
-                if entry is not None and entry[0] < earliest_ms:
-                    first_offset = max(first_offset, base + entry[1])
+            entry = entries.at(max(entries.last_that(lambda entry: entry[0] < earliest_ms), 0))
+            if entry is not None and entry[0] < earliest_ms:
+                first_offset = max(first_offset, base + entry[1])
     with _open_entries(file, INDEX) as entries:
-        if isinstance(entries, str):
-            return ByteSpan(0, size)
         first = entries.last_that(lambda entry: base + entry[0] <= first_offset)
         # An entry may be the last offset of an append, which ends at the next entry; readers look at batches behind it.
         last = entries.last_that(lambda entry: base + entry[0] <= last_offset) + BATCHES_BEHIND
@@ -288,8 +287,6 @@ def indexed_span(file: SegmentFile, size: int, first_offset: int, last_offset: i
 def span_of_bytes(file: SegmentFile, size: int, start: int, end: int) -> ByteSpan:
     """Returns the bytes of all batches that begin in ``[start, end)``, by the .index alone; without it, all bytes."""
     with _open_entries(file, INDEX) as entries:
-        if isinstance(entries, str):
-            return ByteSpan(0, size)
         first = entries.last_that(lambda entry: entry[1] <= start)
         return _span(entries, first, entries.last_that(lambda entry: entry[1] < end), size)
 
@@ -324,7 +321,7 @@ def time_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] | N
     if first is None:
         return None
     with _open_entries(file, TIME_INDEX, reader.is_07) as entries:
-        entry = None if isinstance(entries, str) else entries.at(max(entries.last_that(lambda entry: True), 0))
+        entry = entries.at(max(entries.last_that(lambda entry: True), 0))
         if entry is not None and isinstance(_batch_of_time_entry(reader, file, entry), Batch):
             return first, max(first, entry[0], max((batch.max_timestamp for batch in _tail(reader, file)), default=-1))
     reader.begin_at(0)
@@ -338,27 +335,25 @@ def _tail(reader: SegmentReader, file: SegmentFile) -> Iterator[Batch]:
 
 
 @contextmanager
-def _open_entries(file: SegmentFile, suffix: str, is_07: bool = False) -> Iterator[Entries | str]:
-    """Yields the index of a .log, or the reason why it is not usable."""
+def _open_entries(file: SegmentFile, suffix: str, is_07: bool = False) -> Iterator[Entries]:
+    """Yields the index of a .log, without entries if it is not usable."""
+    form = OFFSET_ENTRY if suffix == INDEX else TIME_ENTRY
     if is_07 or file.kind != LOG:
-        yield "only .log files have indexes"
+        yield Entries(form, None, "only .log files have indexes")
         return
     if file.base_offset is None:
-        yield f"without the base offset in its name the entries of a {suffix} say nothing"
+        yield Entries(form, None, f"without the base offset in its name the entries of a {suffix} say nothing")
         return
-    path = index_path(file, suffix)
     try:
-        extent = Place(path).open_extent()
+        extent = Place(index_path(file, suffix)).open_extent()
     except OSError as error:
-        yield f"{suffix}: {error.strerror}"
+        yield Entries(form, None, f"{suffix}: {error.strerror}")
         return
     try:
-        entries = Entries(extent, OFFSET_ENTRY if suffix == INDEX else TIME_ENTRY)
+        entries = Entries(form, extent)
         is_padding = entries.at(0) == (0, 0) and entries.at(1) is None
-        if entries.at(0) is None or is_padding:
-            yield f"the {suffix} has no entry"
-            return
-        yield entries
+        is_empty = entries.at(0) is None or is_padding
+        yield Entries(form, None, f"the {suffix} has no entry") if is_empty else entries
     finally:
         extent.close()
 
@@ -372,10 +367,6 @@ def _back_from(i: int) -> Iterator[int]:
         yield at
     if i >= 0:
         yield 0
-
-
-def _rejected_text(skipped: int, suffix: str) -> str:
-    return f"{suffix} entries skipped because they do not match the .log: {skipped}" if skipped else ""
 
 
 def _points_to_batch(reader: SegmentReader, base: int, entry: tuple[int, int], offset: int) -> bool:

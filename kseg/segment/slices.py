@@ -7,17 +7,15 @@ of damage depends on the batches before it.
 """
 
 import threading
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from functools import partial
-from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from kseg.kernel import COMPILED
-from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_WIDTH
 from kseg.kernel.scan.frames import SKIP_CHECKSUMS
-from kseg.runtime.threads import Future, Threads
+from kseg.runtime.threads import TASKS_AHEAD, Pipeline
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
@@ -53,23 +51,14 @@ def runs_of(reader: SegmentReader, file: SegmentFile, part: Slice) -> Iterator[R
         reader.begin_at(_followed(reader, part.start) if start is None else start)
     for item in reader.runs():
         if isinstance(item, Run):
-            first, stop = _between(item, part)
+            first = bisect_left(item.positions, part.start)
+            stop = item.count if part.end is None else bisect_left(item.positions, part.end)
             if stop > first:
                 yield item.part(first, stop)
         elif item.position >= part.start and (part.end is None or item.position < part.end):
             yield item
         if part.end is not None and item.end >= part.end:
             return
-
-
-def _between(run: Run, part: Slice) -> tuple[int, int]:
-    """Returns the frames of a run, first to stop, that begin in the slice."""
-    if part.start <= run.position and (part.end is None or run.end <= part.end):
-        return 0, run.count
-    positions = run.rows[FRAME_POSITION : run.count * FRAME_WIDTH : FRAME_WIDTH].tolist()
-    first = sum(position < part.start for position in positions)
-    stop = run.count if part.end is None else sum(position < part.end for position in positions)
-    return first, stop
 
 
 def _followed(reader: SegmentReader, position: int) -> int:
@@ -87,8 +76,7 @@ def _followed(reader: SegmentReader, position: int) -> int:
     for item in headers.runs():
         if isinstance(item, Damage):
             break
-        positions = item.rows[FRAME_POSITION : item.count * FRAME_WIDTH : FRAME_WIDTH].tolist()
-        passed.extend(at for at in positions if at <= position)
+        passed.extend(at for at in item.positions if at <= position)
         if item.end > position:
             break
     while len(passed) > 1:
@@ -109,7 +97,6 @@ T = TypeVar("T")
 PART_BYTES = 8 << 20
 LAST_PART_BYTES = 1 << 20
 """Parts shrink to this size towards the end, so that all threads finish at about the same time."""
-PARTS_AHEAD = 2
 AHEAD_BYTES = 64 << 20
 """Limit of bytes read ahead by all threads together; results of small batches take as much memory."""
 
@@ -130,29 +117,26 @@ def in_parts(
     ``make_read`` creates a reader per thread, with its own buffers. Stops after a part that does not end at the start
     of the next. Raises any error of ``read``.
     """
-    pending: deque[tuple[int, Future[tuple[int, T]]]] = deque()
-    position, parts, own = start, _ranges(extent, start, end, jobs), threading.local()
+    position, own = start, threading.local()
 
-    def read(part: tuple[int, int]) -> tuple[int, T]:
+    def read(begin: int, stop: int) -> tuple[int, int, T]:
         if not hasattr(own, "read"):
             own.read = make_read()
-        found: tuple[int, T] = own.read(*part)
-        return found
+        reached, found = own.read(begin, stop)
+        return begin, reached, found
 
-    with closing(Threads(jobs)) as threads:
-        while True:
-            for part in islice(parts, jobs * PARTS_AHEAD - len(pending)):
-                pending.append((part[0], threads.begin(partial(read, part))))
-            if not pending or pending[0][0] != position:
+    with Pipeline(jobs) as pipeline:
+        for begin, reached, found in pipeline.each(partial(read, *part) for part in _ranges(extent, start, end, jobs)):
+            if begin != position:
                 return
-            position, found = pending.popleft()[1].result()
-            yield position, found
+            position = reached
+            yield reached, found
 
 
 def _ranges(extent: Extent, start: int, end: int, jobs: int) -> Iterator[tuple[int, int]]:
     """Yields ranges that begin at apparent batch starts; the last one ends at ``end``."""
     least = min(LAST_PART_BYTES, PART_BYTES)
-    max_bytes = min(PART_BYTES, AHEAD_BYTES // (PARTS_AHEAD * jobs))
+    max_bytes = min(PART_BYTES, AHEAD_BYTES // (TASKS_AHEAD * jobs))
     while end - start > 2 * least:
         size = max(min(max_bytes, (end - start) // (2 * jobs)), least)
         found = next_frame(extent, start + size, end, min(start + 2 * size, end))  # not through all of a damaged rest

@@ -12,63 +12,18 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple, Self, TypeVar
 
-from kseg.formats import record_batch
 from kseg.formats.rows import BytesLike, Scratch, UndecodableError, int64s
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
-from kseg.kernel.records.records import FLAG_ATTRIBUTES, FLAG_NULL_KEY
 from kseg.kernel.scan.frames import SKIP_CHECKSUMS, WALK_RECORDS
 from kseg.kernel.scan.headers import read as read_headers
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import Batch, Damage, Message, Message07, Problem, RecordBatch, Survey
+from kseg.segment.items import Batch, Damage, Message, Message07, RecordBatch
 from kseg.segment.reader import UNREADABLE, SegmentReader, open_segment
 from kseg.segment.slices import in_parts, is_worth_parts
 from kseg.stores.extent import Extent
 from kseg.stores.source import Source, is_disk_error, unreadable_error
 from kseg.stores.windows import WINDOW_BYTES, Buffers, Windows
-
-
-def inspect(batch: Batch, scratch: Scratch) -> Survey:
-    """Decompresses a batch with a valid checksum and reads all its records in one walk. Never raises for malformed
-    records.
-
-    ``last_offset`` is given for a compressed v0 message: its inner offsets are absolute and covered by its checksum.
-    """
-    batch.scratch = scratch
-    if isinstance(batch, RecordBatch):
-        return _inspect_v2(batch)
-    survey, problems = Survey.of(batch)
-    found = survey.found(bool(batch.header.codec))
-    # All inner offsets of a 0.7 set equal the set's own.
-    problems += [problem for problem in found if isinstance(batch, Message) or problem.code == "inner-crc-mismatch"]
-    if not isinstance(batch, Message) or batch.magic or not batch.header.codec or problems:
-        survey.last_offset = None
-    elif survey.last_offset != batch.last_offset:
-        text = f"its offset is {batch.last_offset}, that of the last message in it {survey.last_offset}"
-        problems.append(Problem("wrong-base-offset", text))
-    survey.problems = problems
-    return survey
-
-
-def _inspect_v2(batch: RecordBatch) -> Survey:
-    header = batch.header
-    try:
-        max_bytes = batch.scratch.max_batch_bytes
-        payload, start = record_batch.open_records(batch.data, header, max_bytes, remarks=batch.remarks)
-    except UndecodableError as error:
-        return Survey(problems=[Problem(error.problem, str(error))])
-    found, walk = record_batch.survey_records(payload, start, header)
-    problems = [Problem(*problem) for problem in found]
-    if walk.flags & FLAG_ATTRIBUTES:
-        problems.append(Problem("record-attributes", "a record has attributes, which no release sets"))
-    if not problems and header.record_count and walk.largest_timestamp != header.max_timestamp:
-        text = (
-            f"the largest timestamp of the records is {walk.largest_timestamp}, the header says {header.max_timestamp}"
-        )
-        problems.append(Problem("max-timestamp-mismatch", text))
-    problems += batch.passed()
-    return Survey(header.base_offset, walk.index, None, bool(walk.flags & FLAG_NULL_KEY), problems)
-
 
 T = TypeVar("T")
 
@@ -287,15 +242,13 @@ class SegmentSurvey:
                 continue
             rows = reader.headers(item)
             batch_of = partial(reader.batch, item, keep=False)
-            found = open_unproven(rows, item.count, batch_of, reader.scratch) if self.level == DEEP else []
+            found = open_unproven(rows, item.count, batch_of) if self.level == DEEP else []
             yield HeaderRows(rows, item.count)
             yield from found
         self.position = reader.end
 
 
-def open_unproven(
-    rows: memoryview, count: int, batch_of: Callable[[int], Batch], scratch: Scratch
-) -> list[BatchProblem]:
+def open_unproven(rows: memoryview, count: int, batch_of: Callable[[int], Batch]) -> list[BatchProblem]:
     """Opens the valid batches in ``rows`` that the kernel did not prove right: compressed ones, and those with errors.
 
     ``batch_of(i)`` returns the batch of row i. Returns the problems of their records. Columns that need the records
@@ -307,12 +260,12 @@ def open_unproven(
         if state & (layout.CRC_RIGHT | layout.RECORDS_RIGHT) != layout.CRC_RIGHT:
             continue
         at, batch = i * layout.BATCH_WIDTH, batch_of(i)
-        seen = inspect(batch, scratch)
+        seen = batch.survey()
         if isinstance(batch, Message | Message07) and rows[at + layout.BATCH_COUNT] < 0:
             rows[at + layout.BATCH_COUNT] = seen.count
             if isinstance(batch, Message) and seen.first_offset is not None:
                 rows[at + layout.BATCH_FIRST_OFFSET] = seen.first_offset
-        if seen.last_offset is not None:
+        if seen.last_offset is not None and any(code == "wrong-base-offset" for code, _ in seen.problems):
             rows[at + layout.BATCH_LAST_OFFSET] = seen.last_offset
         if not seen.problems:
             rows[at + layout.BATCH_STATE] |= layout.RECORDS_RIGHT
@@ -340,7 +293,7 @@ def _items_in(
         if unproven is not None and level == DEEP:
             window, frame_rows, frames, origin = unproven
             last = rows[len(rows) - frames * layout.BATCH_WIDTH :]
-            found += open_unproven(last, frames, partial(_batch_in, window, frame_rows, origin), scratch)
+            found += open_unproven(last, frames, partial(_batch_in, window, frame_rows, origin, scratch))
         yield found
 
 
@@ -353,12 +306,12 @@ def _up_to_disk_error(found: Iterator[T]) -> Iterator[T]:
             raise
 
 
-def _batch_in(window: memoryview, rows: memoryview, origin: int, i: int) -> Batch:
+def _batch_in(window: memoryview, rows: memoryview, origin: int, scratch: Scratch, i: int) -> Batch:
     """Returns frame i of the rows of a window that starts at ``origin`` in the file."""
     frame = rows[i * layout.FRAME_WIDTH : (i + 1) * layout.FRAME_WIDTH]
     position, size, magic = (frame[at] for at in (layout.FRAME_POSITION, layout.FRAME_SIZE, layout.FRAME_MAGIC))
     kind = RecordBatch if magic >= MAGIC_V2 else Message
-    return kind(window[position : position + size], origin + position, size, magic, True)
+    return kind(window[position : position + size], origin + position, size, magic, True, scratch)
 
 
 def record_count(path: str, buffers: Buffers | None = None) -> int | None:

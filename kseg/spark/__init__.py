@@ -36,9 +36,9 @@ def register(spark: "SparkSession") -> None:
     import os
     import sys
 
+    from kseg.spark.hadoop import hadoop_settings
     from kseg.spark.session import end_with_reasons, prune_columns, push_filters
     from kseg.spark.source import configured
-    from kseg.spark.stores import hadoop_settings
 
     kinds: tuple[type[Exception], ...]  # of errors that the session raises, for queries, tasks and streams
     if type(spark).__module__.startswith("pyspark.sql.connect."):

@@ -22,7 +22,7 @@ from pyspark.sql import types
 from kseg.api.modes import mode_of, rows_of_part
 from kseg.errors import DamageError, KsegError, PathError
 from kseg.export import arrow, pa, pc, scanning
-from kseg.export.chunk import OFFSET, Chunk
+from kseg.export.chunk import OFFSET, Chunk, Chunks
 from kseg.export.decoded import DecodedColumns
 from kseg.export.pushdown import Bounds
 from kseg.formats.rows import Scratch
@@ -48,28 +48,14 @@ _log = logging.getLogger("kseg.spark")
 _TABLE_OPTIONS = "kseg.options"
 """Name in the metadata of a column."""
 
-_HEADER = types.StructType(
-    [types.StructField("key", types.StringType()), types.StructField("value", types.BinaryType())]
-)
-_TYPES: Mapping[str, types.DataType] = {
-    "binary": types.BinaryType(), "string": types.StringType(), "int": types.IntegerType(), "bigint": types.LongType(),
-    "boolean": types.BooleanType(), "timestamp": types.TimestampType(), "headers": types.ArrayType(_HEADER),
-}  # fmt: skip
-
-
-_SERIALIZED: Mapping[str, types.DataType] = {
-    "int16": types.ShortType(), "int32": types.IntegerType(), "int64": types.LongType(), "float32": types.FloatType(),
-    "float64": types.DoubleType(), "bool_": types.BooleanType(), "string": types.StringType(),
-}  # fmt: skip
-
 
 def columns_of(options: Options) -> dict[str, types.DataType]:
     """Returns the columns of a read with their types; those decoded with schemas are JSON text."""
-    found = {name: _TYPES[kind] for name, kind in arrow.types_of(options.mode, options.includes_broken).items()}
-    for name in options.decoding.columns:
-        form = options.decoding.serialized(name)
-        found[name] = types.StringType() if form is None else _SERIALIZED[form.arrow]
-    return found
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    names = [*arrow.types_of(options.mode, options.includes_broken)]
+    found = options.decoding.schema(arrow.schema(names, mode=options.mode))
+    return {field.name: field.dataType for field in from_arrow_schema(found)}
 
 
 def schema_of(options: Options) -> types.StructType:
@@ -541,7 +527,7 @@ def _chunks_of(
     parts: Sequence[TaskPart], options: Options, columns: Collection[str]
 ) -> Iterator[tuple[scanning.ScanPart, Chunk]]:
     """Yields the records of parts as chunks with these columns. Raises PathError, KsegError."""
-    reader = scanning.PartReader(options, columns, _MICROSECONDS, _report_of(options))
+    reader = scanning.PartReader(options, Chunks(columns, _MICROSECONDS), _report_of(options))
     for part, source in _opened_parts(parts, options):
         overflows = 0
         for chunk in reader.chunks(part, source):

@@ -20,7 +20,7 @@ from kseg.export.scanning import ScanRequest
 from kseg.options.declaration import BYTE_UNITS, codec_name, scaled
 from kseg.quantities import parse_time
 from kseg.segment.files import LAST_OFFSET
-from kseg.spark.stores import Settings, Storage, located, storage_options
+from kseg.spark.hadoop import Settings, Storage, located, storage_options
 from kseg.stores.place import Place
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.stored_object import is_url
@@ -128,7 +128,6 @@ class Options(ScanRequest):
     pushes_filters: bool | None = None
     fails_without_timestamp: bool = True
     includes_headers: bool = True
-    ignores_log_start: bool = False
     start: Positions = field(default_factory=Positions)
     end: Positions = field(default_factory=Positions)
     max_files: int | None = None

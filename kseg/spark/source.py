@@ -34,6 +34,7 @@ from kseg.export import pa
 from kseg.export.pushdown import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NO_ROWS, Bounds, bounds_of
 from kseg.formats.suffixes import LOG
 from kseg.segment.files import SegmentFile, list_segments, own_name, parse_partition_name
+from kseg.spark.hadoop import Settings
 from kseg.spark.modes import (
     SegmentSelector,
     Whole,
@@ -58,7 +59,7 @@ from kseg.spark.options import (
     parse_write_options,
 )
 from kseg.spark.session import ForWorkers, for_workers
-from kseg.spark.stores import Settings, places, readable
+from kseg.spark.stores import places, readable
 from kseg.stores.place import Place, place_in, size_of
 
 if TYPE_CHECKING:

@@ -31,10 +31,11 @@ from kseg.formats.suffixes import LOG
 from kseg.node.node import Nodes
 from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import RollLimits
+from kseg.spark.hadoop import Storage
 from kseg.spark.modes import columns_of
 from kseg.spark.options import Options, WriteOptions
 from kseg.spark.session import ForWorkers
-from kseg.spark.stores import Storage, objects_at
+from kseg.spark.stores import objects_at
 from kseg.stores.no_follow import resolved
 from kseg.stores.object_urls import UrlObjects
 from kseg.stores.place import Place

@@ -18,7 +18,7 @@ from kseg.kernel.scan.headers import EVENT_WIDTH
 from kseg.node.server_properties import DEFAULTS
 from kseg.quantities import DAY_MS, LAST_TIMESTAMP, in_other_unit, is_in_seconds, plural, show_span, show_time
 from kseg.segment.items import Damage, Message
-from kseg.segment.survey import DEEP, BatchProblem, BatchRow, HeaderRows, inspect
+from kseg.segment.survey import DEEP, BatchProblem, BatchRow, HeaderRows
 from kseg.verification.gaps import TRUNCATED, Gap, Gaps
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details
@@ -95,7 +95,7 @@ def _first_offset(segment: CheckedSegment, batch: BatchRow, scratch: Scratch) ->
     if batch.first_offset >= 0 or not 0 <= batch.magic < fields.MAGIC_V2 or segment.file.is_07:
         return batch.first_offset if batch.first_offset >= 0 else batch.last_offset
     data = _buffer_at(segment, batch.position)[batch.position : batch.end]
-    seen = inspect(Message(data, batch.position, batch.size, batch.magic, True), scratch)
+    seen = Message(data, batch.position, batch.size, batch.magic, True, scratch).survey()
     first = -1 if seen.problems or seen.first_offset is None else seen.first_offset
     return first if 0 <= first <= batch.last_offset else batch.last_offset
 

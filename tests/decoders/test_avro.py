@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import kseg
+from dump.test_schemas import behind
 from kseg.decoders import registry
 from kseg.decoders.avro import COLUMNS, AvroError, AvroReader
 from kseg.decoders.registry import Schemas, place_beside, schemas_at
@@ -178,10 +179,6 @@ def schemas_of(tmp_path: Path) -> Callable[..., Schemas]:
 
 def shown(schemas: Schemas, value: bytes, *headers: tuple[bytes, bytes]) -> Any:
     return ValuesDecoder("avro", "avro", schemas).decode(None, value, 0, headers)
-
-
-def behind(number: int, payload: bytes) -> bytes:
-    return b"\0" + struct.pack(">i", number) + payload
 
 
 def test_values_behind_ids(schemas_of: Any) -> None:

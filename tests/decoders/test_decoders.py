@@ -16,6 +16,7 @@ from kseg.decoders import FOR_TOPIC, decoder, name_for
 from kseg.decoders.schemas import CLUSTER_METADATA, CONSUMER_OFFSETS, REMOTE_LOG_METADATA, STATUSES
 from kseg.formats.control import control_object, control_text, parse_control
 from kseg.formats.schema import without_unknown_tags
+from segment.reading import records_at
 
 INTERNAL = Path(__file__).parents[2] / "testdata" / "kafka-4.3.1" / "internal"
 SEGMENTS = sorted(INTERNAL.glob("__*/*.log"))
@@ -26,18 +27,6 @@ KEY = bytes.fromhex("0002000167")
 def config(name: str, value: str) -> bytes:
     texts = b"".join(bytes([len(text) + 1]) + text.encode() for text in ("1", name, value))
     return b"\x01\x04\x00\x04" + texts + b"\x00"
-
-
-def test_topics_and_names():
-    assert FOR_TOPIC == {
-        "__consumer_offsets": "offsets",
-        "__transaction_state": "transaction-log",
-        "__cluster_metadata": "cluster-metadata",
-        "__remote_log_metadata": "remote-log-metadata",
-        "__share_group_state": "share-group-state",
-    }
-    with pytest.raises(KeyError):
-        decoder("nonsense")
 
 
 def test_fields_of_a_newer_release_are_kept_by_tag():
@@ -97,10 +86,10 @@ def test_any_bytes_give_a_text_and_an_object(name, key, value, prefix):
 
 
 @pytest.mark.parametrize("segment", SEGMENTS, ids=lambda segment: f"{segment.parent.name}/{segment.name}")
-def test_cut_records_are_errors_or_shorter_not_exceptions(segment, records):
+def test_cut_records_are_errors_or_shorter_not_exceptions(segment):
     decode = decoder(FOR_TOPIC[segment.parent.name[:-2]]).decode
     errors = 0
-    for record in records(segment)[::7]:
+    for record in records_at(segment)[::7]:
         for size in range(len(record.value or b"")):
             decoded = decode(record.key, record.value[:size], record.offset)
             errors += "rror" in (decoded.key_text or "") + (decoded.payload_text or "")
@@ -192,10 +181,6 @@ def test_every_type_is_among_the_cases():
         framed = [case["value"] for case in cases(name) if len(case["value"] or "") > 4]
         seen = {int(value[2:4], 16) for value in framed if value.startswith("01")}
         assert set(tables) <= seen
-
-
-TESTDATA = Path(__file__).parents[2] / "testdata"
-# A record's line up to its control info, key or payload.
 
 
 MIRRORED = {

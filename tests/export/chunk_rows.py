@@ -4,15 +4,16 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kseg.export.chunk import HEADER_ENDS, HEADER_KEYS, HEADER_VALUES, NAMES, Bytes, Chunk, Chunks
 from kseg.export.pushdown import ALL_ROWS, Bounds
-from kseg.export.scanning import chunks_of_part
+from kseg.export.scanning import PartReader, ScanPart, ScanRequest
+from kseg.segment import slices
 from kseg.segment.files import segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import Damage
-from kseg.segment.reader import SegmentReader
 from kseg.segment.slices import Slice
-from kseg.stores.source import open_source
 
 Row = tuple[Any, ...]
 """(offset, timestamp in ms, timestamp type id, key, value, headers)"""
@@ -52,13 +53,12 @@ def read_chunks(
     hidden: Transactions | None = None,
     **sizes: int,
 ) -> list[Chunk]:
-    file, told = segment_file(str(path)), [] if left_out is None else left_out
-    with open_source(str(path)) as source:
-        reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0)
-        chunks = Chunks(names, **sizes)
-        return list(
-            chunks_of_part(reader, file, chunks, told.append, wanted or ALL_ROWS, hidden, part or Slice(), jobs)
-        )
+    told = [] if left_out is None else left_out
+    request = ScanRequest((str(path),), wanted or ALL_ROWS)
+    reader = PartReader(request, Chunks(names, **sizes), lambda _, damage: told.append(damage), jobs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slices, "PART_BYTES", 0)  # threads are worth it
+        return list(reader.chunks(ScanPart(segment_file(str(path)), part or Slice(), hidden)))
 
 
 def read_rows(path: Path, *arguments: Any, **options: Any) -> list[Row]:

@@ -4,7 +4,6 @@ import os
 import shutil
 import struct
 import threading
-from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -22,17 +21,15 @@ from kernel.rendering import batch, record, varint
 from kseg.export import scanning
 from kseg.export.chunk import NAMES, Chunks
 from kseg.export.pushdown import Bounds
-from kseg.export.scanning import PartReader, ScanRequest, chunks_of_part, parts_of_scan
+from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.formats.compressing import compress, target_of
 from kseg.formats.rows import Scratch
 from kseg.segment import slices
-from kseg.segment.files import SegmentFile, list_segments, segment_file
+from kseg.segment.files import SegmentFile, list_segments
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import DAMAGE_CODES, Damage
-from kseg.segment.reader import SegmentReader
 from kseg.segment.slices import Slice
 from kseg.segment.writer import LogWriter
-from kseg.stores.source import open_source
 from segment.reading import items_at
 
 OLD = sorted(TESTDATA.glob("kafka-0.7.2/*/*/*.kafka"))
@@ -343,50 +340,7 @@ def test_chunks_that_are_not_asked_for_are_not_made(tmp_path: Path, monkeypatch:
     assert max(held) <= 30
 
 
-def refuse(left_out: Damage) -> None:
-    raise InterruptedError(left_out.code)
-
-
-@pytest.mark.parametrize(("report", "count"), [(refuse, None), (lambda _: None, 1)])
-def test_no_thread_is_left(tmp_path: Path, report: Callable[[Damage], None], count: int | None) -> None:
-    data = bytearray((TESTDATA / "speed/lz4.log").read_bytes())
-    data[len(data) // 2] ^= 1
-    path = tmp_path / "00000000000000000000.log"
-    path.write_bytes(data)
-    before = threading.active_count()
-    with open_source(str(path)) as source:
-        reader = SegmentReader(source)
-        chunks = iter(chunks_of_part(reader, segment_file(str(path)), Chunks(NAMES), report, jobs=2))
-        if count is None:
-            with pytest.raises(InterruptedError, match="crc-mismatch"):
-                list(chunks)
-        else:
-            next(chunks)
-            chunks.close()  # type: ignore[attr-defined]
-        assert threading.active_count() == before
-
-
-PLACES = ["log-directories/4.3.1/logs", "kafka-4.3.1/clients", "kafka-2.8.2/*", "damaged/4.3.1-*"]
 SPEED = TESTDATA / "speed"
-
-
-def read(paths: list[str], jobs: int) -> tuple[list[tuple[str, object]], list[tuple[str, Damage]]]:
-    """The rows, each with its file, and what was left out."""
-    told: list[tuple[str, Damage]] = []
-    request = ScanRequest(tuple(paths))
-    reader = PartReader(request, NAMES, 1, lambda file, left_out: told.append((file.path, left_out)), jobs)
-    parts = (part for _, part in parts_of_scan(request))
-    return [(part.file.path, row) for part, chunk in reader.chunks_of(parts) for row in rows_of(chunk)], told
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_threads_give_the_same_records_in_order(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = sorted(str(path) for path in TESTDATA.glob(f"{place}/**/*.log") if path.stat().st_size)
-    assert len(paths) > 1
-    expected = read(paths, 1)
-    monkeypatch.setattr(slices, "PART_BYTES", 0)
-    assert read(paths, 3) == expected
-    assert expected[0]
 
 
 def open_descriptors() -> int:
@@ -404,7 +358,7 @@ def test_a_scan_that_is_given_up_leaves_no_thread_and_no_file(tmp_path: Path, mo
     def refuse(_file: SegmentFile, left_out: Damage) -> None:
         raise InterruptedError(left_out.code)
 
-    reader = PartReader(request, NAMES, 1, refuse, 3)
+    reader = PartReader(request, Chunks(NAMES), refuse, 3)
     chunks = reader.chunks_of(part for _, part in parts_of_scan(request))
     next(chunks)
     chunks.close()  # type: ignore[attr-defined]

@@ -32,6 +32,12 @@ def gzip_member(
     return header + deflate.compress(data) + deflate.flush() + trailer
 
 
+def flipped(stream: bytes, at: int, bit: int = 1) -> bytes:
+    found = bytearray(stream)
+    found[at] ^= bit
+    return bytes(found)
+
+
 def xerial(*chunks: bytes, header: bytes = XERIAL_HEADER) -> bytes:
     blocks = [snappy.compress(chunk) for chunk in chunks]
     return header + b"".join(struct.pack(">i", len(block)) + block for block in blocks)

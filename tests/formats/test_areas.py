@@ -1,20 +1,21 @@
 """Batches built from records, compared with those that Kafka's producers and brokers built from the same records."""
 
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kseg.conversion.rows_writer import NewRecord, rows_of
 from kseg.formats.compressing import NONE, build_batch, build_wrapper, parse_target
 from kseg.formats.compression import KAFKA_3160_LZ4_HEADER, LZ4_HEADER
 from kseg.formats.message_set import parse_header
 from kseg.formats.message_set import read_rows as read_messages
 from kseg.formats.record_batch import RecordBatchHeader
-from kseg.formats.rows import Rows, Scratch, int64s
-from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_WIDTH
+from kseg.formats.rows import Scratch
 from kseg.kernel.records.building import Area
-from kseg.segment.items import Batch, Message, Record, RecordBatch
+from kseg.segment.items import Batch, Message, RecordBatch
 from segment.reading import items_at
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
@@ -67,53 +68,34 @@ Drawn = list[tuple[int, int, bytes | None, bytes | None, list]]
 RECORDS = st.lists(st.tuples(st.integers(1, 1 << 20), NUMBERS, BYTES, BYTES, HEADERS), min_size=1, max_size=12)
 
 
-def rows_of(records: list[Record]) -> Rows:
-    payload, rows, headers = bytearray(b"?"), int64s(len(records) * ROW_WIDTH), []
-
-    def put(data: bytes | None) -> tuple[int, int]:
-        payload.extend(data or b"")
-        return len(payload) - len(data or b""), -1 if data is None else len(data)
-
-    for i, record in enumerate(records):
-        row = [record.offset, record.timestamp, -1, *put(record.key), *put(record.value), len(headers),
-               len(record.headers), 0]  # fmt: skip
-        headers += [[*put(key), *put(value)] for key, value in record.headers]
-        for column, value in enumerate(row):
-            rows[i * ROW_WIDTH + column] = value
-    columns = int64s((len(headers) + 1) * HEADER_WIDTH)
-    for at, number in enumerate(number for header in headers for number in header):
-        columns[at] = number
-    return Rows(bytes(payload), rows, columns, len(records))
+def new_records(drawn: Drawn) -> list[NewRecord]:
+    offsets = accumulate(step for step, *_ in drawn)
+    return [NewRecord(offset, *fields) for offset, (_, *fields) in zip(offsets, drawn, strict=True)]
 
 
 @given(RECORDS, st.integers(1, 60))
 def test_what_is_written_is_read_again(drawn: Drawn, initial_bytes: int) -> None:
     """The buffer grows as records need it, whatever its initial size."""
-    records, offset = [], 0
-    for step, *rest in drawn:
-        offset += step
-        records.append(Record(offset, rest[0], "CreateTime", rest[1], rest[2], tuple(rest[3])))
+    records = new_records(drawn)
     area, rows = Area(2, initial_bytes=initial_bytes), rows_of(records)
     area.begin(0)
     assert area.add(rows, 0, rows.count) == rows.count
     header = RecordBatchHeader(
-        0, 0, 7, 2, 0, 0, offset, area.base_timestamp, area.largest_timestamp, -1, -1, -1, len(records)
+        0, 0, 7, 2, 0, 0, records[-1].offset, area.base_timestamp, area.largest_timestamp, -1, -1, -1, len(records)
     )
     for target in (NONE, parse_target("zstd"), parse_target("snappy")):
         data = build_batch(header, area.take(), target)
         batch = RecordBatch(data, 0, len(data), 2, True)
         assert batch.check() == []
-        assert [record[:5] for record in batch] == [record[:5] for record in records]
-        assert [[tuple(each) for each in record.headers] for record in batch] == [list(r.headers) for r in records]
-        assert batch.max_timestamp == max(record.timestamp or 0 for record in records)
+        assert [(r.offset, r.timestamp, r.key, r.value, [*map(tuple, r.headers)]) for r in batch] == [
+            record[:5] for record in records
+        ]
+        assert batch.max_timestamp == max(record.timestamp for record in records)
 
 
 @given(RECORDS, st.sampled_from([0, 1]))
 def test_messages_are_read_again(drawn: Drawn, magic: int) -> None:
-    records, offset = [], 0
-    for step, *rest in drawn:
-        offset += step
-        records.append(Record(offset, rest[0], "CreateTime", rest[1], rest[2]))
+    records = [record._replace(headers=()) for record in new_records(drawn)]
     area, rows = Area(magic, is_relative=True), rows_of(records)
     area.begin(records[0].offset)
     assert area.add(rows, 0, rows.count) == rows.count
@@ -129,7 +111,7 @@ def test_messages_are_read_again(drawn: Drawn, magic: int) -> None:
 
 
 def test_a_limit_holds_for_all_but_the_first() -> None:
-    records = [Record(offset, 5, "CreateTime", None, b"v" * 100) for offset in range(4)]
+    records = [NewRecord(offset, 5, None, b"v" * 100) for offset in range(4)]
     area, rows = Area(2), rows_of(records)
     area.begin(0, 250)
     assert area.add(rows, 0, 4) == 2
@@ -138,7 +120,7 @@ def test_a_limit_holds_for_all_but_the_first() -> None:
 
 
 def test_an_offset_that_a_batch_cannot_reach_is_left() -> None:
-    rows = rows_of([Record(offset, 5, "CreateTime", None, b"") for offset in (10, 10 + (1 << 31))])
+    rows = rows_of([NewRecord(offset, 5, None, b"") for offset in (10, 10 + (1 << 31))])
     area = Area(2)
     area.begin(10)
     assert area.add(rows, 0, 2) == 1
@@ -146,7 +128,7 @@ def test_an_offset_that_a_batch_cannot_reach_is_left() -> None:
 
 
 def test_buffer_sizes_are_checked() -> None:
-    rows = rows_of([Record(0, 0, "CreateTime", None, None)])
+    rows = rows_of([NewRecord(0, 0, None, None)])
     for first, stop in ((0, 2), (1, 0), (-1, 1)):
         for magic in range(3):
             with pytest.raises(ValueError):

@@ -4,12 +4,11 @@ import gzip
 import random
 import struct
 
-import lz4.frame
 import pytest
 import snappy
 import zstandard
 
-from formats.streams import GZIP, LZ4, MIB, SKIPPABLE, SNAPPY, ZSTD, xerial
+from formats.streams import GZIP, LZ4, MIB, SKIPPABLE, SNAPPY, ZSTD, flipped, lz4_frame, xerial
 from kseg.formats.compression import leading_bytes
 
 TEXT = random.Random(1).randbytes(30_000).hex().encode() + b"a record, another record; " * 9000
@@ -17,13 +16,7 @@ HALF = len(TEXT) // 2
 
 
 def frame(**options: object) -> bytes:
-    return lz4.frame.compress(TEXT, **{"block_linked": False, "store_size": False, "block_size": 4, **options})
-
-
-def flipped(stream: bytes, at: int, bit: int = 16) -> bytes:
-    found = bytearray(stream)
-    found[at] ^= bit
-    return bytes(found)
+    return lz4_frame(TEXT, **{"block_size": 4, **options})
 
 
 BLOCKS = xerial(*(TEXT[i : i + 32768] for i in range(0, len(TEXT), 32768)))

@@ -5,7 +5,6 @@ import random
 import struct
 import subprocess
 import sys
-import threading
 import time
 import tracemalloc
 import zlib
@@ -27,6 +26,7 @@ from formats.streams import (
     XERIAL_HEADER,
     ZSTD,
     ZSTD_MAGIC,
+    flipped,
     gzip_member,
     lz4_frame,
     problem_of,
@@ -262,25 +262,6 @@ def test_zstd_blocks_are_limited_by_a_small_window():
     assert problem_of(ZSTD, small_window + compressed[6:]) == "undecodable-records"
 
 
-def test_zstd_empty_stream_is_no_error():
-    assert decompress(ZSTD, b"", 2, 0) == b""
-
-
-def test_zstd_in_several_threads_at_once():
-    frames = [(bytes((i,)) * 5000 + TEXT, zstd_frame(bytes((i,)) * 5000 + TEXT)) for i in range(8)]
-    wrong = []
-
-    def work(data, frame):
-        wrong.extend(i for i in range(200) if decompress(ZSTD, frame, 2, MIB) != data)
-
-    threads = [threading.Thread(target=work, args=pair) for pair in frames]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-
-
 # The reason that each malformed stream is refused for: the first rule that it breaks, with its numbers.
 
 
@@ -304,12 +285,6 @@ def int32(value: int) -> bytes:
 def block(size: int, kind: int = 0, last: bool = True) -> bytes:
     """The header of a zstd block: raw (0), run-length (1), compressed (2) or reserved (3)."""
     return struct.pack("<I", size << 3 | kind << 1 | last)[:3]
-
-
-def flipped(stream: bytes, at: int) -> bytes:
-    found = bytearray(stream)
-    found[at] ^= 1
-    return bytes(found)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.encoding import uvarint
 from kseg.decoders import schemas
 from kseg.formats import java_text
 from kseg.formats.schema import MessageError, MessageSchema, Wire, json_text, parse_table, uuid_text
@@ -107,12 +108,7 @@ def test_elements_of_one_message_are_bounded():
 
 @given(st.integers(0, (1 << 32) - 1))
 def test_uvarint(number):
-    encoded, left = bytearray(), number
-    while left > 0x7F:
-        encoded.append(left & 0x7F | 0x80)
-        left >>= 7
-    encoded.append(left)
-    wire = Wire(bytes(encoded))
+    wire = Wire(uvarint(number))
     assert wire.uvarint() & 0xFFFFFFFF == number
     assert wire.remaining == 0
 

@@ -5,14 +5,13 @@ torn or its length is wrong, a search for the next intact batch finds them.
 """
 
 import gzip
-import struct
-import zlib
 from pathlib import Path
 
 import pytest
 
 import kseg
-from segment.segments import TESTDATA, entries, sample, sealed
+from kernel.rendering import message
+from segment.segments import TESTDATA, entries, sample
 
 LOGS = sorted(
     path
@@ -74,26 +73,12 @@ def test_an_older_message_after_a_torn_one_is_found(offset: int, is_inside: bool
     )
 
 
-def wrapped(magic: int, inner: list[bytes]) -> bytes:
-    """A gzip message of v0 or v1 around others, with offset 2."""
-    value = gzip.compress(b"".join(inner))
-    head = struct.pack(">qiibb", 2, 0, 0, magic, 1) + (struct.pack(">q", 7_000) if magic else b"")
-    data = bytearray(head + struct.pack(">ii", -1, len(value)) + value)
-    struct.pack_into(">i", data, 8, len(data) - 12)
-    return sealed(bytes(data))
-
-
-def as_v1(offset: int, magic: int, timestamp: int) -> bytes:
-    """A message in the layout of v1."""
-    covered = struct.pack(">bbqii", magic, 0, timestamp, -1, 1) + b"v"
-    return struct.pack(">qiI", offset, len(covered) + 4, zlib.crc32(covered)) + covered
-
-
 @pytest.mark.parametrize("wrapper", [0, 1])
 @pytest.mark.parametrize("magic", [1, 2, 3, 127])
 def test_messages_of_any_magic_in_a_wrapper_are_read_as_by_kafka(tmp_path: Path, wrapper: int, magic: int) -> None:
     """Kafka's iterator lays out a message of any magic but 0 as v1, with its own timestamp."""
     path = tmp_path / "00000000000000000000.log"
-    path.write_bytes(wrapped(wrapper, [as_v1(offset, magic, 5_000 + offset) for offset in range(3)]))
+    inner = b"".join(message(offset, magic, None, b"v", 5_000 + offset) for offset in range(3))
+    path.write_bytes(message(2, wrapper, None, gzip.compress(inner), 7_000, attributes=1))
     (batch,) = kseg.open(path)
     assert [(record.offset, record.timestamp) for record in batch] == [(0, 5_000), (1, 5_001), (2, 5_002)]

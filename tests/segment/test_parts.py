@@ -1,5 +1,4 @@
 import os
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,42 +29,18 @@ def positions(extent: Extent, start: int, end: int) -> tuple[int, list[int]]:
     return windows.position, found
 
 
-def in_parts(extent: Extent, end: int, jobs: int) -> tuple[int, list[int], int]:
-    """Returns (end of the last part, positions of all batches, number of slices)."""
-
-    def make() -> Callable[[int, int], tuple[int, list[int]]]:
-        return lambda start, stop: positions(extent, start, stop)
-
-    reached, found, count = 0, [], 0
-    for reached, some in slices.in_parts(extent, 0, end, jobs, make):  # noqa: B007 - the last one is asked for
-        found += some
-        count += 1
-    return reached, found, count
-
-
 @pytest.mark.parametrize("name", ["1k", "100b", "tiny"])
 @pytest.mark.parametrize("jobs", [2, 3])
 def test_parts_hold_what_one_pass_finds(name: str, jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every part is used, too: no other test sees whether a segment is read in parts or in one pass."""
     monkeypatch.setattr(slices, "PART_BYTES", 200_000)
     path = grown(name, 3, tmp_path)
     size = path.stat().st_size
     extent = Extent(os.open(path, os.O_RDONLY))
-    reached, found, count = in_parts(extent, size, jobs)
-    assert (reached, found) == positions(extent, 0, size)
-    assert reached == size
-    assert count > 3
-    extent.close()
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.97])
-def test_parts_end_where_one_pass_does(share: float, tmp_path: Path) -> None:
-    path = grown("tiny", 20, tmp_path)
-    size = path.stat().st_size
-    with path.open("r+b") as file:
-        file.seek(int(size * share))
-        file.write(b"nonsense" * 20)
-    extent = Extent(os.open(path, os.O_RDONLY))
-    assert in_parts(extent, size, 2)[:2] == positions(extent, 0, size)
+    parts = [*slices.in_parts(extent, 0, size, jobs, lambda: lambda start, stop: positions(extent, start, stop))]
+    assert (size, [at for _, found in parts for at in found]) == positions(extent, 0, size)
+    assert parts[-1][0] == size
+    assert len(parts) > 3
     extent.close()
 
 
@@ -87,5 +62,5 @@ def test_many_threads_read_smaller_parts_ahead(tmp_path: Path) -> None:
         assert found[-1][1] == size
         assert all(end == start for (_, end), (start, _) in pairwise(found))
         largest = max(end - start for start, end in found)
-        assert largest * jobs * slices.PARTS_AHEAD < slices.AHEAD_BYTES + 2 * jobs * slices.LAST_PART_BYTES * 2
+        assert largest * jobs * slices.TASKS_AHEAD < slices.AHEAD_BYTES + 2 * jobs * slices.LAST_PART_BYTES * 2
     extent.close()

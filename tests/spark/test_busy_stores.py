@@ -1,6 +1,5 @@
 """Stores and plain http servers that are busy or slow: rows are right, or one line names them; without a JVM."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
 from http_server import http_server
 from kseg.errors import KsegError, PathError
-from s3_server import Store, s3_server
+from s3_server import Store, s3_server, storage_options
 from spark.reading import rows_of
 
 SOURCE = Path(__file__).resolve().parents[2] / "testdata/kafka-4.3.1/clients/librdkafka-gzip-0"
@@ -25,37 +24,31 @@ def store() -> Iterator[Store]:
         yield found
 
 
-def storage(**more: str) -> dict[str, str]:
-    place = os.environ["AWS_ENDPOINT_URL"].removeprefix("http://")
-    given = {"endpoint_override": place, "scheme": "http", "region": "us-east-1"} | more
-    return {f"storage.{name}": value for name, value in given.items()}
-
-
 def test_requests_are_repeated(store: Store) -> None:
     store.failures = 3
-    assert rows_of(URL, **storage()) == rows_of(SOURCE)
+    assert rows_of(URL, **storage_options()) == rows_of(SOURCE)
     assert store.failures == 0
 
 
 def test_a_store_that_stays_busy_is_named(store: Store) -> None:
     store.failures = 1 << 30
     with pytest.raises(PathError, match=rf"^{URL}: .*503") as raised:
-        rows_of(URL, **storage(max_attempts="2"))
+        rows_of(URL, **storage_options(max_attempts="2"))
     assert len(str(raised.value).splitlines()) == 1
     assert (1 << 30) - store.failures == 2
 
 
 def test_a_slow_store_is_waited_for(store: Store) -> None:
     store.slow = 1
-    assert rows_of(URL, **storage(max_attempts="1")) == rows_of(SOURCE)
+    assert rows_of(URL, **storage_options(max_attempts="1")) == rows_of(SOURCE)
     store.slow = 1
     with pytest.raises(PathError, match=rf"^{URL}: .*[Tt]imeout"):
-        rows_of(URL, **storage(max_attempts="1", request_timeout="1"))
+        rows_of(URL, **storage_options(max_attempts="1", request_timeout="1"))
 
 
 def test_invalid_numbers_are_reported(store: Store) -> None:
     with pytest.raises(KsegError, match="s3://bucket: could not convert string to float: 'soon'"):
-        rows_of(URL, **storage(request_timeout="soon"))
+        rows_of(URL, **storage_options(request_timeout="soon"))
 
 
 def test_a_busy_http_server_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

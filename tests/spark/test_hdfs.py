@@ -12,8 +12,7 @@ from broker.jars import class_path
 
 pytest.importorskip("requests", reason="requests is not installed")
 
-from kseg.spark.stores import hadoop_settings
-from spark.reading import rows_of
+from spark.reading import hadoop_properties, rows_of
 
 RELEASE = "3.5.0"
 """Of Hadoop, whatever client PySpark contains: the name nodes in this package of 3.4.2 answer WebHDFS with 404."""
@@ -83,25 +82,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, needs_java: None) -> Itera
         yield found
 
 
-@contextmanager
-def configured(spark: Any, given: dict[str, str]) -> Iterator[None]:
-    """The session has properties of Hadoop, and the source is registered with them, inside the block."""
-    import kseg.spark
-
-    configuration, before = spark.sparkContext._jsc.hadoopConfiguration(), hadoop_settings(spark)
-    old = {name: configuration.get(name) for name in given}
-    for name, value in given.items():
-        configuration.set(name, value)
-    try:
-        kseg.spark.register(spark)
-        yield
-    finally:
-        for name, value in old.items():
-            configuration.unset(name) if value is None else configuration.set(name, value)
-        kseg.spark.register(spark)
-    assert hadoop_settings(spark) == before
-
-
 @pytest.fixture
 def hadoop(cluster: MiniHdfs, spark: Any) -> Iterator[Any]:
     """Hadoop's own client of the cluster, which the session can find, too."""
@@ -109,7 +89,7 @@ def hadoop(cluster: MiniHdfs, spark: Any) -> Iterator[Any]:
         f"dfs.client.failover.proxy.provider.{SERVICE}": PROVIDER,
         "fs.viewfs.mounttable.tables.link./old": f"hdfs://{SERVICE}/logs",
     }
-    with configured(spark, given):
+    with hadoop_properties(spark, given):
         place = spark._jvm.java.net.URI(f"hdfs://{SERVICE}")
         configuration = spark.sparkContext._jsc.hadoopConfiguration()
         yield spark._jvm.org.apache.hadoop.fs.FileSystem.newInstance(place, configuration)
@@ -144,7 +124,7 @@ def test_rows_stay_the_same_after_a_failover(cluster: MiniHdfs, spark: Any, hado
 
 def test_the_default_file_system(spark: Any, hadoop: Any) -> None:
     copy_in(spark, hadoop, "/logs", *PARTITIONS)
-    with configured(spark, {"fs.defaultFS": f"hdfs://{SERVICE}"}):
+    with hadoop_properties(spark, {"fs.defaultFS": f"hdfs://{SERVICE}"}):
         assert rows(spark, "batches", "hdfs:///logs") == rows(spark, "batches", f"hdfs://{SERVICE}/logs")
 
 

@@ -139,14 +139,3 @@ def test_the_wheel_submitted_as_a_zip_file_reads_and_writes(tmp_path: Path, need
     assert files == tuple(f"{folder}/kseg.zip/kseg/__init__.py" for folder in folders)
     assert set(kernels) == {"interpreted"}
     assert rows_of(tmp_path / "copy-0") == [row | {"topic": "copy"} for row in rows_of(SOURCE)]
-
-
-def test_a_cluster_ends_with_a_failed_test(tmp_path: Path, needs_java: None) -> None:
-    def fail() -> None:
-        with standalone_cluster(tmp_path):
-            assert len(processes_of(tmp_path / "spark")) == 2
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert processes_of(tmp_path / "spark") == []

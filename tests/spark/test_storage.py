@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kseg.errors import KsegError, UnsupportedError
-from kseg.spark import stores
-from kseg.spark.stores import Storage, hadoop_settings, located, name_nodes
+from kseg.spark import hadoop as settings
+from kseg.spark.hadoop import Storage, hadoop_settings, located, name_nodes
 
 SOURCE = Path(__file__).resolve().parents[2] / "testdata/kafka-4.3.1/clients/librdkafka-gzip-0"
 KEYS = (("fs.s3a.access.key", "a"), ("fs.s3a.secret.key", "b"))
@@ -110,14 +110,10 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.mark.spark
 def test_tasks_use_the_sessions_hadoop_settings(spark: Any, endpoint: str, capfd: pytest.CaptureFixture[str]) -> None:
-    import kseg.spark
+    from spark.reading import hadoop_properties  # needs PySpark
 
-    configuration, before = spark.sparkContext._jsc.hadoopConfiguration(), hadoop_settings(spark)
     names = {"endpoint": endpoint, "endpoint.region": "us-east-1", "access.key": "a-key", "secret.key": "s3cret-key"}
-    for name, value in names.items():
-        configuration.set(f"fs.s3a.{name}", value)
-    try:
-        kseg.spark.register(spark)
+    with hadoop_properties(spark, {f"fs.s3a.{name}": value for name, value in names.items()}):
         frame = spark.read.format("kseg").load("s3a://bucket/archive")
         assert frame.count() == 240
         frame.drop("topic", "partition").coalesce(1).write.format("kseg").mode("append").save("s3a://bucket/new/copy-0")
@@ -125,11 +121,6 @@ def test_tasks_use_the_sessions_hadoop_settings(spark: Any, endpoint: str, capfd
         frame.explain(extended=True)
         with pytest.raises(Exception, match="s3a://bucket/nowhere") as raised:
             spark.read.format("kseg").load("s3a://bucket/nowhere").count()
-    finally:
-        for name in names:
-            configuration.unset(f"fs.s3a.{name}")
-        kseg.spark.register(spark)
-    assert hadoop_settings(spark) == before
     shown = capfd.readouterr()
     assert "s3cret" not in f"{raised.value}{shown.out}{shown.err}"
     assert "kseg" in shown.out
@@ -208,7 +199,7 @@ def test_databricks_mounts_its_file_system(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(UnsupportedError, match=r"^dbfs:/+archive/\*-0: .* as /dbfs/archive/\*-0, but"):
             located(path, {})
         with monkeypatch.context() as patch:
-            patch.setattr(stores, "_DATABRICKS", str(tmp_path))
+            patch.setattr(settings, "_DATABRICKS", str(tmp_path))
             assert located(path, {}) == f"{tmp_path}/archive/*-0"
 
 

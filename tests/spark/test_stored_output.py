@@ -1,6 +1,5 @@
 """Writing to object stores, without a JVM: partitions as in local directories, and nothing of a failed job."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import pytest
 
 from cli.command import files
 from kseg.errors import KsegError, PathError
-from s3_server import Store, s3_server
+from s3_server import Store, s3_server, storage_options
 from spark.reading import rows_of
 from spark.test_writing import batch, numbered, verify, write, writer_of
 
@@ -26,28 +25,20 @@ def store() -> Iterator[Store]:
 
 
 def storage(url: str) -> dict[str, str]:
-    if not url.startswith("s3:"):
-        return {}
-    place = os.environ["AWS_ENDPOINT_URL"].removeprefix("http://")
-    given = {"endpoint_override": place, "scheme": "http", "region": "us-east-1"}
-    return {f"storage.{name}": value for name, value in given.items()}
+    return storage_options() if url.startswith("s3:") else {}
 
 
 def objects(url: str, store: Store) -> dict[str, bytes]:
     """Returns the objects at a URL by name, and removes them."""
+    if url.startswith("s3:"):
+        found = store.files("new/logs")
+        for name in found:
+            store.client.delete_object(Bucket="bucket", Key=f"new/logs/{name}")
+        return {name: data for name, data in found.items() if name and not name.endswith("/")}
     system, path = fsspec.core.url_to_fs(url)
-    system.invalidate_cache()
-    if not url.startswith("s3:"):
-        found = {name.removeprefix(f"{path}/"): system.cat_file(name) for name in system.find(path)}
-        if found:
-            system.rm(path, recursive=True)
-        return found
-    found = {}
-    for each in store.client.list_objects_v2(Bucket="bucket").get("Contents", ()):
-        if not each["Key"].endswith("/"):
-            got = store.client.get_object(Bucket="bucket", Key=each["Key"])["Body"].read()
-            found[each["Key"].removeprefix("new/logs/")] = got
-        store.client.delete_object(Bucket="bucket", Key=each["Key"])
+    found = {name.removeprefix(f"{path}/"): system.cat_file(name) for name in system.find(path)}
+    if found:
+        system.rm(path, recursive=True)
     return found
 
 

@@ -111,15 +111,6 @@ def test_what_only_hadoop_opens_is_refused() -> None:
         rows_of("wasb://logs@archive/orders-0")
 
 
-def test_libhdfs_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError("Unable to load libjvm")
-
-    monkeypatch.setattr(fsspec.core, "url_to_fs", fail)
-    with pytest.raises(KsegError, match=r"hdfs://nowhere:8020: .*needs Hadoop's libhdfs"):
-        rows_of("hdfs://nowhere:8020/orders-0", **{"storage.libhdfs": "true"})
-
-
 @pytest.mark.parametrize("inside", ["", "/librdkafka-gzip-0", "/librdkafka-*-0"])
 def test_a_failing_store_is_reported_as_such(store: str, inside: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:

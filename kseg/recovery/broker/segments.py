@@ -24,7 +24,7 @@ from kseg.segment.items import Damage, Message
 from kseg.segment.reader import UNREADABLE, crc_holds, open_segment
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.segment.slices import in_parts, is_worth_parts
-from kseg.segment.survey import HeaderRows, headers_of, inspect
+from kseg.segment.survey import HeaderRows, headers_of
 from kseg.segment.writer import SegmentIndexes
 from kseg.sidefiles.checkpoints import EpochEntry
 from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index
@@ -664,7 +664,7 @@ def lost_behind(path: str, position: int) -> Loss:
             for i, at in enumerate(range(0, item.count * layout.BATCH_WIDTH, layout.BATCH_WIDTH)):
                 # The headers of compressed messages of v0 and v1 lack their first offset and count.
                 if rows[at + layout.BATCH_COUNT] < 0 and rows[at + layout.BATCH_STATE] & layout.CRC_RIGHT:
-                    seen = inspect(reader.batch(item, i, keep=False), reader.scratch)
+                    seen = reader.batch(item, i, keep=False).survey()
                     rows[at + layout.BATCH_COUNT] = seen.count
                     if seen.first_offset is not None:
                         rows[at + layout.BATCH_FIRST_OFFSET] = seen.first_offset
@@ -698,7 +698,7 @@ def _intact_in(source: Source, range_: Damage, scratch: Scratch) -> Loss:
         records = layout.be32(head, V2_COUNT) if is_v2 else 0
         if not is_v2:
             data = bytes(source.buffer[start:end])
-            seen = inspect(Message(data, 0, len(data), data[ENTRY_MAGIC], True, scratch), scratch)
+            seen = Message(data, 0, len(data), data[ENTRY_MAGIC], True, scratch).survey()
             first, records = first if seen.first_offset is None else seen.first_offset, seen.count
         found.add(Loss(1, max(records, 0), max(first, 0), max(last, 0)))
         start = end

@@ -23,7 +23,7 @@ from typing import Any
 from kseg import __version__
 from kseg.errors import KsegError, UnsupportedError
 from kseg.findings.table import ERROR, INFO, SEVERITIES, WARNING, texts_of
-from kseg.formats.json_values import fields_of, name_value
+from kseg.formats.json_values import fields_of, name_value, row_of
 from kseg.formats.suffixes import INDEX, LOG, TRANSACTION_INDEX
 from kseg.kernel.layout import headers
 from kseg.node.node import Nodes
@@ -31,7 +31,6 @@ from kseg.output.findings import (
     NEEDED,
     FindingsPrinter,
     before_start,
-    cluster_row,
     cluster_text,
     comparison_row,
     finding_row,
@@ -39,6 +38,7 @@ from kseg.output.findings import (
     only_if_gone,
     show_totals,
     start_text,
+    state_row,
 )
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.progress import Progress
@@ -443,10 +443,9 @@ class FindingsPage(FindingsPrinter):
             "findings": self._findings,
             "findingsLeftOut": self._left_out,
             "comparisons": self._comparisons,
-            "nodeCopies": [copy for one in report.clusters for copy in cluster_row(one)["copies"]],
+            "nodeCopies": [copy for one in report.clusters for copy in state_row(one)["copies"]],
             "losses": [
-                {"partition": name_value(f"{one.topic}-{one.partition}"), "outcome": one.outcome}
-                | fields_of(lost, *lost._fields)
+                {"partition": name_value(f"{one.topic}-{one.partition}"), "outcome": one.outcome} | row_of(lost)
                 for cluster in report.clusters
                 for one in cluster.partitions
                 for lost in one.ranges

@@ -36,7 +36,7 @@ def fleet_table(
     last |= {"PARTITION": plural(len(rows), "partition", "partitions")}
     last |= dict.fromkeys(("OLDEST", "NEWEST", "FORMATS", "CLEANER"), "")
     columns = Columns(chosen, [*shown, last], width)
-    lines = [columns.heading(paint), *(columns.line(each, paint) for each in shown)]
+    lines = [*columns.lines(shown, paint)]
     if unlisted := len(rows) - len(shown):
         rest = plural(unlisted, "partition has", "partitions have")
         lines.append(f"{rest} no problem: --sort lists {'it' if unlisted == 1 else 'them'}")

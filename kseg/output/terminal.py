@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,6 +109,12 @@ class Columns:
     def heading(self, paint: Paint) -> str:
         """Returns the line of titles."""
         return paint(self.line({column.title: column.title for column, _ in self._columns}), bold=True)
+
+    def lines(self, rows: Iterable[Mapping[str, str]], paint: Paint) -> Iterator[str]:
+        """Yields the heading and the lines of a table."""
+        yield self.heading(paint)
+        for row in rows:
+            yield self.line(row, paint)
 
     def width_of(self, title: str, width: int) -> int:
         """Returns the width that the others leave the column of this title in a line of ``width``, at least its own."""

@@ -166,13 +166,10 @@ class _Table(NamedTuple):
         rows = [dict(zip(titles, map(on_one_line, row), strict=True)) for row in self.rows(image, options)]
         if not rows:
             return
-        lines = Columns(shown, rows, line_width(sink, _PIPE_WIDTH))
         paint = Paint(options.color, sink.is_terminal)
-        sink.put("")
-        sink.put(paint(caption, bold=True))
-        sink.put(lines.heading(paint))
-        for row in rows:
-            sink.put(lines.line(row, paint))
+        lines = Columns(shown, rows, line_width(sink, _PIPE_WIDTH)).lines(rows, paint)
+        for line in ("", paint(caption, bold=True), *lines):
+            sink.put(line)
 
 
 def _numbers(values: Iterable[int]) -> str:

@@ -54,11 +54,10 @@ class PlanPrinter:
 
     ``is_dry``: no plan is applied, and `totals` covers all plans. Otherwise `totals` covers the applied plans and
     `undone` the others. ``keeps``: whether removed bytes are kept. ``is_summary``: steps are only counted.
-    ``summaries`` prints the summaries of partitions as text.
+    ``summaries`` prints the summaries of partitions as text; its `total` follows the totals of the plans.
     """
 
     is_summary = False
-    summaries: "ChangeSummaryPrinter | None" = None
 
     def __init__(self, sink: Sink, notices: Notices, is_dry: bool, keeps: bool = True, is_quiet: bool = False) -> None:
         self.sink, self.notices = sink, notices
@@ -66,6 +65,7 @@ class PlanPrinter:
         self.totals, self.undone = PlanTotals(), PlanTotals()
         self._is_dry, self._keeps, self._is_quiet = is_dry, keeps, is_quiet
         self._shown: dict[str, PlanTotals] = {}
+        self.summaries: ChangeSummaries | RetentionPrinter = ChangeSummaries(notices)
 
     def error(self, message: object) -> None:
         self.notices.error(message)
@@ -112,8 +112,7 @@ class PlanPrinter:
                 totals.append(self._shown.pop(key))
 
     def summary(self, rows: Iterable[Row]) -> None:
-        if self.summaries is not None:
-            self._put_summary(rows, self.summaries.show)
+        self._put_summary(rows, self.summaries.show)
 
     def _put_summary(self, rows: Iterable[Row], show: Callable[[Row], None]) -> None:
         for row in rows:
@@ -577,34 +576,38 @@ _CLEANED = {
 }
 
 
-class CompactionPrinter:
-    """Prints each partition with `show`, and its segments with --verbose."""
+class ChangeSummaries:
+    """Prints what compactions and erasures do to each partition as messages; the segments with --verbose."""
 
-    def __init__(self, _sink: Sink, notices: Notices) -> None:
+    def __init__(self, notices: Notices) -> None:
         self._notices = notices
         self._rows: list[Row] = []
 
     def show(self, row: Row) -> None:
-        directory = name_of(row["directory"])
         if row["type"] == "cleanedSegment":
             sources = ", ".join(map(str, row["sources"][:8])) + (", ..." if len(row["sources"]) > 8 else "")
             sizes = f"{shown_bytes(row['bytesBefore'])} -> {shown_bytes(row['bytesAfter'])}"
-            self._notices.detail(
-                f"{directory}: segment {row['baseOffset']} from {sources}: {sizes}, {row['records']} -> {row['kept']} "
-                "records"
-            )
-            return
-        self._rows.append(row)
-        for line in _compacted(row):
-            self._notices.warning(f"{directory}: {line}")
+            counts = f"{row['records']} -> {row['kept']} records"
+            segment = f"{name_of(row['directory'])}: segment {row['baseOffset']}"
+            self._notices.detail(f"{segment} from {sources}: {sizes}, {counts}")
+        elif row["type"] in _LINES_OF:
+            self._rows.append(row)
+            is_idle = row["type"] == "erasure" and not (row["records"] or row["purged"] or row["deleted"])
+            say = self._notices.detail if is_idle else self._notices.warning
+            for line in _LINES_OF[row["type"]](row):
+                say(f"{name_of(row['directory'])}: {line}")
 
     def total(self) -> None:
         """Prints the sum of several partitions."""
-        done = [row for row in self._rows if row["rounds"]]
+        done = [row for row in self._rows if row["type"] == "erasure" or row["rounds"]]
         if len(done) < 2:
             return
-        before, after = (sum(row[name] for row in done) for name in ("bytesBefore", "bytesAfter"))
-        records, kept = (sum(row[name] for row in done) for name in ("records", "kept"))
+        records = sum(row["records"] for row in done)
+        if done[0]["type"] == "erasure":
+            count = plural(sum(bool(row["records"]) for row in done), "partition", "partitions")
+            self._notices.warning(f"in all {plural(records, 'record', 'records')} in {count}")
+            return
+        before, after, kept = (sum(row[name] for row in done) for name in ("bytesBefore", "bytesAfter", "kept"))
         self._notices.warning(
             f"in all {len(done)} partitions: {shown_bytes(before)} -> {shown_bytes(after)}, {records} -> {kept} records"
         )
@@ -645,26 +648,6 @@ def _compacted(row: Row) -> list[str]:
     return lines + [f"not cleaned: {stop}" for stop in row["stops"]]
 
 
-class ErasurePrinter:
-    """Prints what is erased from each partition, and where the records may be besides."""
-
-    def __init__(self, _sink: Sink, notices: Notices) -> None:
-        self._notices = notices
-        self._records: list[int] = []
-
-    def show(self, row: Row) -> None:
-        self._records.append(row["records"])
-        say = self._notices.warning if row["records"] or row["purged"] or row["deleted"] else self._notices.detail
-        for line in _erased(row):
-            say(f"{name_of(row['directory'])}: {line}")
-
-    def total(self) -> None:
-        """Prints the sum of several partitions."""
-        if len(self._records) > 1:
-            count = plural(len([each for each in self._records if each]), "partition", "partitions")
-            self._notices.warning(f"in all {plural(sum(self._records), 'record', 'records')} in {count}")
-
-
 def _erased(row: Row) -> list[str]:
     count = plural(row["rewritten"], "segment", "segments")
     lines = [f"{plural(row['records'], 'record', 'records')} in {count} of {row['segments']}"]
@@ -682,6 +665,8 @@ def _erased(row: Row) -> list[str]:
     return lines + [f"{name_of(path)}: has another name elsewhere, which keeps its bytes" for path in row["otherNames"]]
 
 
+_LINES_OF = {"compaction": _compacted, "erasure": _erased}
+
 _SOURCES = {
     "option": "by option", "topic": "the topic's", "server": "by the broker's file", "default": "Kafka's default",
     "checkpoint": "cleaner-offset-checkpoint has the partition", "name": "as brokers create the topic",
@@ -698,7 +683,7 @@ _HELD = {
 class RetentionPrinter:
     """Prints a partition's settings, then for each segment the decision and the reasons."""
 
-    def __init__(self, sink: Sink, _notices: Notices, color: str) -> None:
+    def __init__(self, sink: Sink, color: str) -> None:
         self._sink, self._paint = sink, Paint(color, sink.is_terminal)
         self._partition: Row = {}
 
@@ -782,10 +767,3 @@ def _retention_reasons(partition: Row, row: Row) -> Iterator[str]:
     elif row["goesAt"] is None:
         is_kept = "delete" not in partition["cleanupPolicy"]
         yield "its cleanup.policy deletes nothing by age or size" if is_kept else "no limit applies to it"
-
-
-ChangeSummaryPrinter = CompactionPrinter | RetentionPrinter | ErasurePrinter
-"""Prints the summary of each partition as text: `show` gets its rows one by one. `total` follows the totals of the
-plans.
-"""
-Summaries = Callable[[Sink, Notices], ChangeSummaryPrinter]

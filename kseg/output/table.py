@@ -12,7 +12,7 @@ from kseg.formats.rows import Scratch, UndecodableError
 from kseg.output.notices import on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
-from kseg.output.terminal import Column, Columns, Paint, clipped, display_width
+from kseg.output.terminal import Columns, Paint, clipped, columns_of, display_width
 from kseg.quantities import MINUTES, SECONDS, plural, show_span, shown_bytes, shown_time
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import (
@@ -36,22 +36,10 @@ MIN_WIDE_WIDTH = 120
 MIN_SECONDS_WIDTH = 64
 """A narrower table has times without seconds."""
 _PREVIEW_BYTES = 2048
-
-
-COLUMNS = (
-    Column("POSITION", color="bright_black"),
-    Column("SIZE", 1),
-    Column("OFFSETS", color="cyan"),
-    Column("COUNT"),
-    Column("MAX TIMESTAMP", is_number=False),
-    Column("CODEC", is_number=False),
-    Column("PRODUCER", 2),
-    Column("SEQUENCES", 3),
-    Column("LEADER EPOCH", 4),
-    Column("CRC", 5),
-    Column("KIND", is_number=False),
-)
-
+COLUMNS = columns_of(
+    "POSITION# SIZE#/1 OFFSETS# COUNT# MAX_TIMESTAMP CODEC PRODUCER#/2 SEQUENCES#/3 LEADER_EPOCH#/4 CRC#/5 KIND",
+    POSITION="bright_black", OFFSETS="cyan",
+)  # fmt: skip
 
 TableRow = tuple[dict[str, str] | None, str, str | None]
 """Cells of a batch by title, or None; a complete line instead; the color of the line, None: that of each cell."""

@@ -89,6 +89,16 @@ class Column:
     color: str | None = None
 
 
+def columns_of(text: str, **colors: str) -> tuple[Column, ...]:
+    """Returns columns by their titles: "NODE#" for numbers, "LOG_END#/4" for those of rank 4. ``colors``: by title."""
+    found = []
+    for word in text.split():
+        title, _, rank = word.partition("/")
+        name = title.rstrip("#")
+        found.append(Column(name.replace("_", " "), int(rank or 0), title.endswith("#"), colors.get(name)))
+    return tuple(found)
+
+
 class Columns:
     """The columns that fit into ``width``, each as wide as its title or its widest cell in ``rows``. ``limits``: the
     largest widths, by title.

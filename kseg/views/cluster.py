@@ -15,7 +15,7 @@ from kseg.node.metadata_image import Fields, MetadataImage
 from kseg.options.declaration import CONTENTS, HTML, INPUT, JSON, OUTPUT, TABLE, TEXT, Number, option
 from kseg.output.notices import Color, Notices, on_one_line
 from kseg.output.sink import Sink
-from kseg.output.terminal import Column, Columns, Paint, line_width
+from kseg.output.terminal import Columns, Paint, columns_of, line_width
 from kseg.quantities import plural
 from kseg.releases.metadata import METADATA_VERSION, METADATA_VERSIONS
 from kseg.segment.files import METADATA_TOPIC, list_segments, segment_file
@@ -142,16 +142,15 @@ def _changes(sink: Sink, options: ClusterOptions, old: MetadataImage, new: Metad
 
 
 class _Table(NamedTuple):
-    """A table of one part of an image. ``caption``: "" for the numbers of topics and partitions; ``columns``: titles as
-    "NODE#" for numbers, "RACK/2" for rank 2; ``rows``: cells by column, each a text."""
+    """A table of one part of an image. ``caption``: "" for the numbers of topics and partitions; ``columns``: as
+    `columns_of` takes them; ``rows``: cells by column, each a text."""
 
     caption: str
     columns: str
     rows: Callable[[MetadataImage, ClusterOptions], Iterable[tuple[str, ...]]]
 
     def put(self, sink: Sink, options: ClusterOptions, image: MetadataImage) -> None:
-        parts = (each.partition("/") for each in self.columns.split())
-        shown = [Column(title.rstrip("#"), int(rank or 0), is_number="#" in title) for title, _, rank in parts]
+        shown = columns_of(self.columns)
         caption = self.caption
         if not caption:
             partitions = sum(len(topic.partitions) for topic in image.topics.values())

@@ -20,7 +20,7 @@ from kseg.output.notices import Notices, on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.progress import progress_over
 from kseg.output.sink import Sink
-from kseg.output.terminal import Column, Columns, Paint, clipped, line_width
+from kseg.output.terminal import Columns, Paint, clipped, columns_of, line_width
 from kseg.quantities import plural, shell_line, show_span, shown_bytes, shown_time
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, parse_partition_name
 from kseg.segment.items import Batch, Damage, Spans, all_rows
@@ -30,20 +30,9 @@ from kseg.views.filters import Filters, Selection
 from kseg.views.walk import SegmentWalk, WalkOptions
 
 PIPED_WIDTH = 120
-COMMIT_COLUMNS = (
-    Column("GROUP", is_number=False),
-    Column("TOPIC", is_number=False),
-    Column("PARTITION"),
-    Column("OFFSET", color="cyan"),
-    Column("LOG END", 4),
-    Column("LAG"),
-    Column("OUTSIDE", is_number=False),
-    Column("RECORDS"),
-    Column("COMMITTED", 3, is_number=False),
-    Column("AGE", 1, is_number=False),
-    Column("EXPIRES", 6, is_number=False),
-    Column("EPOCH", 5),
-    Column("METADATA", 2, is_number=False),
+COMMIT_COLUMNS = columns_of(
+    "GROUP TOPIC PARTITION# OFFSET# LOG_END#/4 LAG# OUTSIDE RECORDS# COMMITTED/3 AGE/1 EXPIRES/6 EPOCH#/5 METADATA/2",
+    OFFSET="cyan",
 )
 MIN_METADATA_WIDTH = 12
 
@@ -282,7 +271,7 @@ class GroupSizes:
         ]
 
 
-SIZE_COLUMNS = (Column("GROUP", is_number=False), Column("RECORDS"), Column("BYTES", color="cyan"))
+SIZE_COLUMNS = columns_of("GROUP RECORDS# BYTES#", BYTES="cyan")
 
 
 class GroupSizesPrinter(GroupsPrinter):

@@ -12,7 +12,8 @@ from kseg.formats.schema import ZERO_UUID, json_text
 from kseg.node.cluster_metadata import LoadedImage, load_image, load_snapshot
 from kseg.node.log_directory import METADATA_PARTITION
 from kseg.node.metadata_image import Fields, MetadataImage
-from kseg.options.declaration import CONTENTS, HTML, INPUT, JSON, OUTPUT, TABLE, TEXT, Number, option
+from kseg.options import declaration
+from kseg.options.declaration import CONTENTS, HTML, INPUT, JSON, TABLE, TEXT, Number, option
 from kseg.output.notices import Color, Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.output.terminal import Columns, Paint, columns_of, line_width
@@ -42,9 +43,9 @@ class ClusterOptions:
         "--since", INPUT, "Only what differs from the cluster as of OFFSET.", Number(), metavar="OFFSET"
     )
     redact: bool = option("--redact", CONTENTS, "Hide SCRAM credentials and other secrets.", bool)
-    form: str = option(
-        "--format", OUTPUT, "Form of the output; html: a page for people (needs kseg[report]); text is tables.",
-        (TEXT, TABLE, JSON, HTML), default=TEXT, shows_default=True,
+    form: str = declaration.form(
+        TEXT, TABLE, JSON, HTML,
+        text="Form of the output; html: a page for people (needs kseg[report]); text is tables.",
     )  # fmt: skip
     output: str | None = None
     color: Color = "auto"

@@ -15,7 +15,7 @@ from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.node.coordinators import CommitTable, CommittedOffset
 from kseg.options import declaration
-from kseg.options.declaration import CONTENTS, INPUT, JSON, OUTPUT, TABLE, TEXT, option
+from kseg.options.declaration import CONTENTS, JSON, TABLE, TEXT, option
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.progress import progress_over
@@ -44,18 +44,12 @@ class GroupsOptions(WalkOptions):
     by_size: bool = option(
         "--by-size", CONTENTS, "List the records and bytes of each group, the largest first, instead of offsets.", bool
     )
-    offsets: tuple[int, int] | None = option(
-        "--offsets", INPUT, "By the records with offsets in A..B (inclusive), as ..1200 for what was committed then.",
-        declaration.OFFSETS,
-    )  # fmt: skip
-    times: tuple[int, int] | None = option(
-        "--time", INPUT, "By the records with timestamps in FROM..TO, as ..-2h.", declaration.TIME_RANGE
+    offsets: tuple[int, int] | None = declaration.offsets(
+        "By the records with offsets in A..B (inclusive), as ..1200 for what was committed then."
     )
+    times: tuple[int, int] | None = declaration.times("By the records with timestamps in FROM..TO, as ..-2h.")
     now: int | None = declaration.now("Compute ages at TIME; default: the newest timestamp.")
-    form: str = option(
-        "--format", OUTPUT, "Form of the output; text is a table.", (TEXT, TABLE, JSON), default=TEXT,
-        shows_default=True,
-    )  # fmt: skip
+    form: str = declaration.form(TEXT, TABLE, JSON, text="Form of the output; text is a table.")
 
 
 class GroupsPrinter(Printer):

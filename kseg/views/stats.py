@@ -11,7 +11,7 @@ from kseg.errors import refuse_if
 from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch
 from kseg.options import declaration
-from kseg.options.declaration import CONTENTS, HTML, INPUT, JSON, OUTPUT, TEXT, Number, Value, option
+from kseg.options.declaration import CONTENTS, HTML, JSON, TEXT, Number, Value, option
 from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, SUMMARY_FIELDS, fleet_table
 from kseg.output.notices import Notices
 from kseg.output.printer import Printer, Style
@@ -66,21 +66,18 @@ class StatsOptions(WalkOptions):
         SUMMARY_FIELDS,
         metavar="FIELD",
     )
-    offsets: tuple[int, int] | None = option(
-        "--offsets", INPUT, "Only batches with offsets in A..B (inclusive).", declaration.OFFSETS
-    )
-    times: tuple[int, int] | None = option(
-        "--time", INPUT, "Only batches with timestamps in FROM..TO, as -2h.. or yesterday.", declaration.TIME_RANGE
+    offsets: tuple[int, int] | None = declaration.offsets("Only batches with offsets in A..B (inclusive).")
+    times: tuple[int, int] | None = declaration.times(
+        "Only batches with timestamps in FROM..TO, as -2h.. or yesterday."
     )
     topics: tuple[str, ...] = declaration.topics("a log directory or remote storage")
     is_07: bool = declaration.format_of_07()
     private_keys: tuple[str, ...] = declaration.private_keys()
     now: int | None = declaration.now("Compute ages at TIME; default: the current time.")
     jobs: int | None = declaration.jobs()
-    form: str = option(
-        "--format", OUTPUT, "Form of the output; html: a page for people (needs kseg[report]).", (TEXT, JSON, HTML),
-        default=TEXT, shows_default=True,
-    )  # fmt: skip
+    form: str = declaration.form(
+        TEXT, JSON, HTML, text="Form of the output; html: a page for people (needs kseg[report])."
+    )
     remote: RemoteChoice = field(default_factory=RemoteChoice)
 
     def check(self) -> None:

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from kseg.conversion.options import ConvertOptions
     from kseg.node.node import Nodes
     from kseg.recovery.planner import Checks
-    from kseg.recovery.restoring import RestoreOptions
 
 
 # Plans of changes.
@@ -358,19 +357,15 @@ def restore(
     paths = paths_of(path) if path else ()
     options = filled(RestoreOptions, given, private_keys=keys)
     options.check_mode()
-    options.check(paths, _change_options(repair))
+    options.check(paths, change := _change_options(repair))
     if from_remote is not None:
-        return _rebuilt(paths, options, _change_options(repair))
+        from kseg.recovery.remote import Rebuild
+
+        def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
+            return Rebuild(options, next(iter(paths), None), replace(change, is_dry=is_dry)).run(reporter)
+
+        return Plan("restore", paths, run_command, keeps=False)
     return _plan(path, "restore", partial(RestorePlanner, options, make_checks=_make_checks), repair)
-
-
-def _rebuilt(paths: tuple[str, ...], options: "RestoreOptions", change: driver.ChangeOptions) -> Plan:
-    from kseg.recovery.remote import Rebuild
-
-    def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
-        return Rebuild(options, next(iter(paths), None), replace(change, is_dry=is_dry)).run(reporter)
-
-    return Plan("restore", paths, run_command, keeps=False)
 
 
 @checked

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from kseg.changes.author import Author
 from kseg.changes.disk_space import PlanTotals
 from kseg.changes.driver.command import Outcome, Recording, created
 from kseg.changes.driver.undoing import KnownChange, Purged
 from kseg.changes.manifest import DONE, Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
-from kseg.formats.json_values import fields_of, name_of, name_value
+from kseg.formats.json_values import fields_of, name_of, name_value, row_of
 from kseg.formats.suffixes import LOGS
 from kseg.output.fleet_table import MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Notices, Presentation, on_one_line
@@ -347,34 +346,30 @@ class JsonPlans(PlanPrinter):
 
     def finish(self, outcome: Outcome) -> None:
         super().finish(outcome)
-        self.sink.put_row(summary_row(self.totals, outcome, self._is_dry) | outcome.facts)
+        totals = self.totals
+        row: Row = {
+            "type": "summary",
+            "changed": outcome.has_changed,
+            "dryRun": self._is_dry,
+            "damageRemains": outcome.damage_remains,
+            "directories": totals.directories,
+            "actions": dict(sorted(totals.actions.items())),
+            "removedBytes": totals.removed_bytes,
+            "replacedBytes": totals.rewritten_bytes,
+            "removedRecords": totals.records,
+            "missingOffsets": totals.missing_offsets,
+            "gaps": [
+                {"directory": name_value(directory), "firstOffset": first, "lastOffset": last}
+                for directory, first, last in totals.gaps
+            ],
+            **fields_of(totals, "new_bytes", "peak_bytes"),
+            "kept": row_of(totals.kept, is_name=True),
+            "failed": row_of(sorted(outcome.errors), is_name=True),
+        }
+        if outcome.left_alone is not None:
+            row["leftAlone"] = row_of(outcome.left_alone, is_name=True)
+        self.sink.put_row(row | outcome.facts)
         self.sink.flush()
-
-
-def summary_row(totals: PlanTotals, outcome: Outcome, is_dry: bool) -> Row:
-    """Returns the last object of the output of a changing command."""
-    row: Row = {
-        "type": "summary",
-        "changed": outcome.has_changed,
-        "dryRun": is_dry,
-        "damageRemains": outcome.damage_remains,
-        "directories": totals.directories,
-        "actions": dict(sorted(totals.actions.items())),
-        "removedBytes": totals.removed_bytes,
-        "replacedBytes": totals.rewritten_bytes,
-        "removedRecords": totals.records,
-        "missingOffsets": totals.missing_offsets,
-        "gaps": [
-            {"directory": name_value(directory), "firstOffset": first, "lastOffset": last}
-            for directory, first, last in totals.gaps
-        ],
-        **fields_of(totals, "new_bytes", "peak_bytes"),
-        "kept": [name_value(path) for path in totals.kept],
-        "failed": [name_value(path) for path in sorted(outcome.errors)],
-    }
-    if outcome.left_alone is not None:
-        row["leftAlone"] = [name_value(path) for path in outcome.left_alone]
-    return row
 
 
 def plan_printer(
@@ -498,15 +493,18 @@ def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) ->
     """Prints the changes, oldest first for each directory."""
     if form == "json":
         for change in found:
+            author = change.author
+            words = None if author is None else row_of(author.arguments, is_name=True)
             row: Row = {
                 "type": "change",
                 "directory": name_value(change.directory),
                 **fields_of(change, "number", "time_ms", "command", "state", "kept_bytes"),
                 "kept": name_value(change.kept) if change.kept else None,
-                **_author_fields(change.author),
-                "files": [
-                    {"file": name_value(name), **fields_of(each, *each._fields)} for name, each in change.files.items()
-                ],
+                "user": author and author.user,
+                "host": author and author.host,
+                "kseg": author and author.version,
+                "arguments": words,
+                "files": [{"file": name_value(name), **row_of(each)} for name, each in change.files.items()],
             }
             sink.put_row(row if change.partitions is None else row | {"partitions": change.partitions})
         kept = sum(change.kept_bytes for change in found)
@@ -531,14 +529,6 @@ def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) ->
         else:
             for number, time, state, size, command in map(_change_cells, changes):
                 sink.put(f"  {number:>3}  {time}  {state:<9}  {size:>10}  {command}")
-
-
-def _author_fields(author: Author | None) -> Row:
-    """Returns who has made a change; all null in records of older versions, ``arguments`` also for Python."""
-    if author is None:
-        return dict.fromkeys(("user", "host", "kseg", "arguments"))
-    words = None if author.arguments is None else [name_value(word) for word in author.arguments]
-    return {"user": author.user, "host": author.host, "kseg": author.version, "arguments": words}
 
 
 def _change_cells(change: KnownChange) -> tuple[str, ...]:

@@ -541,9 +541,8 @@ def _next_steps(report: Report) -> list[NextStep]:
     steps = [NextStep(shell_line(step.argv), f"for {', '.join(step.codes)}") for step in alone]
     for cluster in report.clusters:
         steps += [NextStep(shell_line(argv), findings.before_start(cluster)) for argv in cluster.commands]
-        steps += (
-            [NextStep(shell_line(cluster.last_resort), findings.only_if_gone(cluster))] if cluster.last_resort else []
-        )
+        if cluster.last_resort:
+            steps.append(NextStep(shell_line(cluster.last_resort), findings.only_if_gone(cluster)))
     if (more := len(steps) - MAX_STEPS) > 0:
         steps[MAX_STEPS:] = [NextStep("", f"{more} more commands, in the table of findings")]
     places_of: dict[tuple[str, ...], list[str]] = defaultdict(list)

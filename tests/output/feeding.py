@@ -1,5 +1,7 @@
 """Feeds a printer with segments and collects its output."""
 
+import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,21 @@ SEGMENTS = sorted(
     for path in [*TESTDATA.glob("**/*.log"), *TESTDATA.glob("**/*.kafka")]
     if path.is_file() and path.stat().st_size < 60_000 and "findings" not in path.parts
 )
+
+
+STYLES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Terminal(io.StringIO):
+    """A stream in memory that claims to be a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def words(lines: list[str]) -> list[str]:
+    """The words of a panel, without its frame and bars."""
+    return re.sub("[╭╮╰╯│─█▏▎▍▌▋▊▉▐▕]", " ", " ".join(lines)).split()
 
 
 class MemorySink(sink.MemorySink):

@@ -9,11 +9,7 @@ from pathlib import Path
 import pytest
 
 from kseg.output.progress import Progress, progress_text
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from output.feeding import Terminal
 
 
 class Clock:

@@ -1,9 +1,7 @@
 """``kseg stats`` as text and JSON."""
 
 import json
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +10,7 @@ from kseg.formats.rows import Scratch
 from kseg.output.terminal import display_width
 from kseg.quantities import show_span, shown_bytes, shown_time
 from kseg.views.stats import StatsOptions, SummaryPrinter
-from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
+from output.feeding import SEGMENTS, STYLES, TESTDATA, MemorySink, feed, words
 
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
 TRANSACTIONS = sorted((TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0").glob("*.log"))
@@ -77,18 +75,12 @@ def test_times() -> None:
 
 SEGMENT = sorted((TESTDATA / "kafka-4.3.1" / "clients" / "librdkafka-txn-0").glob("*.log"))[0]
 DAMAGED = sorted((TESTDATA / "damaged" / "4.3.1-last-flip-body" / "dplain-0").glob("*.log"))[0]
-STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def shown(path: Path, is_terminal: bool, color: str = "auto") -> list[str]:
-    sink: Any = MemorySink(is_terminal)
+    sink = MemorySink(is_terminal)
     feed(SummaryPrinter(sink, Scratch(), StatsOptions((), color=color)), path)
-    lines: list[str] = sink.lines
-    return lines
-
-
-def words(lines: list[str]) -> list[str]:
-    return re.sub("[╭╮╰╯│─█▏▎▍▌▋▊▉▐▕]", " ", " ".join(lines)).split()
+    return sink.lines
 
 
 @pytest.mark.parametrize("path", [SEGMENT, DAMAGED], ids=["intact", "damaged"])

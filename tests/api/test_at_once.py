@@ -1,6 +1,5 @@
 """Writers, plans and conversions at once in one log directory, in threads and processes: each is whole or refused."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import kseg
-from api.consumed import TESTDATA
+from api.consumed import TESTDATA, names_in
 from changes.trees import contents
 
 FLIPPED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
@@ -99,10 +98,6 @@ def write(path: Path, count: int = RECORDS) -> None:
     with kseg.writer(path) as writer:
         for _ in range(count):
             writer.append(value=b"x" * 100)
-
-
-def names_in(folder: Path) -> list[str]:
-    return sorted(name for name in os.listdir(folder) if name != ".lock")
 
 
 def rows(path: Path) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kseg
-from api.consumed import TESTDATA
+from api.consumed import TESTDATA, names_in
 from kseg.conversion import rows_writer
 
 LOGS = [
@@ -31,10 +31,6 @@ ROWS: list[dict[str, Any]] = [
 
 def records(path: Path) -> list[kseg.Record]:
     return list(kseg.open(path).records())
-
-
-def names_in(folder: Path) -> list[str]:
-    return sorted(name for name in os.listdir(folder) if name != ".lock")
 
 
 def write(path: Path, given: Any, **options: Any) -> None:

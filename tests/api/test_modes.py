@@ -106,15 +106,8 @@ def test_without_offsets_there_is_a_warning() -> None:
 def test_batches_are_those_of_open(path: Path) -> None:
     items = [item for item in kseg.open(path) if isinstance(item, kseg.Batch)]
     rows = rows_of(path, mode="batches")
-    fields = {
-        "file": "file",
-        "position": "position",
-        "isValid": "is_valid",
-        "baseOffset": "base_offset",
-        "size": "size",
-    }
-    assert [[row[name] for name in fields] for row in rows] == [
-        [getattr(item, name) for name in fields.values()] for item in items
+    assert [(row["file"], row["position"], row["isValid"], row["baseOffset"], row["size"]) for row in rows] == [
+        (item.file, item.position, item.is_valid, item.base_offset, item.size) for item in items
     ]
     splits = kseg.scan(path, mode="batches").splits(1000)
     assert len(splits) > 1

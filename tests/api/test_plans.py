@@ -276,12 +276,6 @@ def test_arguments_that_mean_nothing_are_refused(make: Make) -> None:
         make(HEALTHY)
 
 
-def test_an_unknown_argument_is_refused() -> None:
-    for make in (kseg.recover, kseg.reindex, kseg.compact, kseg.retain, kseg.convert):
-        with pytest.raises(TypeError, match="'outptu'"):
-            make(HEALTHY, outptu="new")  # type: ignore[call-arg]
-
-
 def test_nothing_to_plan_for_is_an_error(tmp_path: Path) -> None:
     for make in (kseg.recover, kseg.reindex, kseg.compact, kseg.retain, kseg.undo):
         with pytest.raises(kseg.PathError, match="no such file"):

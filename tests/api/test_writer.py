@@ -1,13 +1,12 @@
 """`kseg.writer`: partitions that hold what was written, whole or not at all."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kseg
-from api.consumed import TESTDATA
+from api.consumed import TESTDATA, names_in
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd", "zstd:3"]
 SOURCE = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
@@ -22,11 +21,6 @@ ROWS: list[dict[str, Any]] = [
 def put(path: Path, rows: list[dict[str, Any]], **options: Any) -> list[int]:
     with kseg.writer(path, **options) as writer:
         return [writer.append(**row) for row in rows]
-
-
-def names_in(folder: Path) -> list[str]:
-    """The names in a folder, without the lock file of a log directory."""
-    return sorted(name for name in os.listdir(folder) if name != ".lock")
 
 
 def fields(path: Path) -> list[dict[str, Any]]:

@@ -131,13 +131,6 @@ def test_both_forms_end_with_the_same_status(segment: Path, flags: list[str], ks
 GZIP = TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0/00000000000000000000.log"
 
 
-def test_what_another_codec_would_save(kseg: Kseg) -> None:
-    (found,) = kseg("stats", "--what-if", "zstd:19", "--format", "json", GZIP).objects
-    assert (found["whatIf"]["level"], found["whatIf"]["isExact"]) == (19, True)
-    (found,) = kseg("stats", "--what-if", "zstd:19", "--sample", 1, "--format", "json", MIX).objects
-    assert (found["whatIf"]["sampledBatches"], found["whatIf"]["isExact"]) == (1, False)
-
-
 def test_several_codecs_side_by_side(kseg: Kseg) -> None:
     (found,) = kseg("stats", "--what-if", "zstd", "--what-if", "lz4", "--format", "json", GZIP).objects
     alone = [

@@ -7,30 +7,9 @@ from pathlib import Path
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from dump.asked import COMPACTED, GZIP_V0, MIX, MIX_LOG, TXN, V07, offsets, records
+from dump.asked import COMPACTED, GZIP_V0, MIX_LOG, TXN, V07, offsets, records
 
 METADATA = TESTDATA / "kafka-4.3.1/internal/__cluster_metadata-0"
-
-
-def test_times_are_those_in_the_range(kseg: Kseg) -> None:
-    everything = records(kseg, MIX)
-    stamps = sorted(record["timestamp"] for record in everything)
-    low, high = stamps[50], stamps[250]
-    expected = [record for record in everything if low <= record["timestamp"] <= high]
-    assert records(kseg, "--time", f"{low}..{high}", MIX) == expected
-    assert records(kseg, "--time", f"{low}..", MIX) == [r for r in everything if r["timestamp"] >= low]
-    assert records(kseg, "--time", f"..{high}", MIX) == [r for r in everything if r["timestamp"] <= high]
-
-
-def test_questions_add_up(kseg: Kseg) -> None:
-    everything = records(kseg, MIX)
-    key = next(record["key"] for record in everything if record["key"])
-    own = [record for record in everything if record["key"] == key]
-    assert 0 < len(own) < len(everything)
-    assert records(kseg, "--key", key, MIX) == own
-    assert records(kseg, "--key", f"hex:{key.encode().hex()}", "--offsets", f"{own[-1]['offset']}..", MIX) == own[-1:]
-    assert records(kseg, "--key", key, "--limit", "1", MIX) == own[:1]
-    assert records(kseg, "--key", "no such key", MIX) == []
 
 
 def test_verbose_tells_of_a_missing_index(kseg: Kseg, tmp_path: Path) -> None:

@@ -107,13 +107,6 @@ def test_a_captured_fetch_response(kseg: Kseg, tmp_path: Path) -> None:
 SECRETS = TESTDATA / "kafka-4.3.1/internal/__cluster_metadata-0"
 
 
-@pytest.mark.parametrize("words", [["--print-data-log"], ["--hex"], ["--deep-iteration", "--offsets-decoder"]])
-def test_redact_prints_no_records_that_are_not_decoded(kseg: Kseg, words: list[str]) -> None:
-    done = kseg("dump", *words, "--redact", SECRETS)
-    assert (done.status, done.out) == (2, b"")
-    assert "--cluster-metadata-decoder or --decode auto" in done.err
-
-
 def test_redact_decodes_a_log_whose_topic_is_unknown(kseg: Kseg, tmp_path: Path) -> None:
     log = next(iter(sorted(SECRETS.glob("*.log"))))
     path = tmp_path / log.name

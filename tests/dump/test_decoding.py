@@ -5,41 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import DECODERS, TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg
 
 INTERNAL = TESTDATA / "kafka-4.3.1/internal"
 TIERED = TESTDATA / "kafka-4.3.1/tiered"
 COMMITTED = TESTDATA / "kafka-4.3.1/committed"
 PARTITIONS = [path for path in [*sorted(INTERNAL.glob("__*-*")), *sorted(TIERED.glob("__*-*"))] if path.is_dir()]
 FORMS = ["text", "json", "table"]
-
-
-def flag(partition: Path) -> list[str]:
-    decoder = DECODERS.get(partition.name.rpartition("-")[0])
-    return [decoder] if decoder else []
-
-
-def test_there_is_one_of_each_topic() -> None:
-    assert {decoder for path in PARTITIONS for decoder in flag(path)} == set(DECODERS.values())
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("partition", PARTITIONS, ids=[f"{path.parent.name}/{path.name}" for path in PARTITIONS])
-def test_the_topic_of_a_file_chooses_its_decoder(partition: Path, form: str, kseg: Kseg) -> None:
-    auto = kseg("dump", "--decode", "auto", "--format", form, partition)
-    assert auto == kseg("dump", *flag(partition), "--format", form, partition)
-    assert auto.status == 0
-
-
-@pytest.mark.parametrize("form", ["text", "json"])
-@pytest.mark.parametrize("flags", [[], ["--deep-iteration"], ["--print-data-log"], ["--value-format", "hex"]], ids=str)
-def test_a_log_directory_is_decoded_where_it_is_internal(form: str, flags: list[str], kseg: Kseg) -> None:
-    partitions = sorted(path for path in COMMITTED.iterdir() if path.name != "truth" and path.is_dir())
-    alone = [kseg("dump", *flags, *flag(path), "--format", form, path).out for path in partitions]
-    done = kseg("dump", *flags, "--decode", "auto", "--format", form, COMMITTED)
-    assert (done.status, done.err) == (0, "")
-    assert done.out == b"".join(alone)
-    assert [path.name for path in partitions if flag(path)] == ["__consumer_offsets-0", "__consumer_offsets-1"]
 
 
 def test_each_path_is_judged_by_itself(kseg: Kseg, tmp_path: Path) -> None:

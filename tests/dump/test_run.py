@@ -119,15 +119,6 @@ def test_json_accounts_for_every_byte(segment: Path, kseg: Kseg) -> None:
     assert at == segment.stat().st_size
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("flags", [[], ["--deep-iteration"]], ids=["shallow", "deep"])
-@pytest.mark.parametrize("segment", DAMAGED, ids=ids(DAMAGED))
-def test_both_forms_end_with_the_same_status(segment: Path, flags: list[str], kseg: Kseg) -> None:
-    done = kseg("dump", "--format", "json", *flags, segment)
-    has_errors = any(item["type"] == "damage" or item.get("problems") for item in done.objects)
-    assert (kseg("dump", *flags, segment).status, done.status) == (has_errors, has_errors)
-
-
 GZIP = TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0/00000000000000000000.log"
 
 

@@ -80,27 +80,6 @@ def test_every_byte_of_a_mutated_segment_is_shown_once(seed: int, tmp_path: Path
     assert bytes(shown[at] for at in range(len(data))) == bytes(data)
 
 
-def test_the_crc_of_an_intact_batch_is_checked_whatever_its_size() -> None:
-    """--max-batch-bytes limits what is decompressed, and what is read of damage."""
-    sink, scratch = MemorySink(), Scratch(200)
-    feed(HexPrinter(sink, scratch), TRANSACTIONS, scratch=scratch)
-    found = [line for line in sink.lines if " crc " in line]
-    assert found
-    assert [line for line in found if not line.endswith(": right")] == []
-
-
-def test_positions_limit_what_is_shown() -> None:
-    lines = view(TRANSACTIONS, positions=(78, 89))
-    assert bytes_shown(lines) == dict(enumerate(TRANSACTIONS.read_bytes()[78:90], 78))
-    assert len(lines) == 4  # the file, the batch, two fields
-    assert view(TRANSACTIONS, positions=(10**9, 10**9 + 1))[1:] == []
-
-
-def test_a_field_is_shown_if_any_byte_of_it_is_wanted() -> None:
-    lines = view(TRANSACTIONS, positions=(3, 3))
-    assert sorted(bytes_shown(lines)) == list(range(8))
-
-
 @pytest.mark.parametrize("data", ["sets", "records", "headers"])
 def test_compressed_contents_are_shown_to_a_limit(data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few KiB may hold millions of messages, records or headers."""

@@ -105,19 +105,6 @@ def rows(path: Path) -> int:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_two_writers_are_open_at_once(is_there: bool, tmp_path: Path) -> None:
-    root = tmp_path / "new"
-    if is_there:
-        root.mkdir()
-    with kseg.writer(root / "t-0") as first, kseg.writer(root / "t-1") as second:
-        for _ in range(RECORDS):
-            first.append(value=b"a")
-            second.append(value=b"b")
-    assert [rows(root / name) for name in ("t-0", "t-1")] == [RECORDS, RECORDS]
-    assert (names_in(root), names_in(tmp_path)) == (["t-0", "t-1"], ["new"])
-
-
-@pytest.mark.parametrize("is_there", [True, False])
 def test_writers_in_threads(is_there: bool, tmp_path: Path) -> None:
     for k in range(5):
         root = tmp_path / str(k) / "new"

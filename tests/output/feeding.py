@@ -7,7 +7,6 @@ from typing import Any
 
 from kseg.formats.rows import Scratch
 from kseg.output import sink
-from kseg.output.printer import Printer
 from kseg.segment.files import segment_file
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
@@ -53,21 +52,24 @@ class MemorySink(sink.MemorySink):
         return self.written.decode("utf-8").splitlines()
 
 
-def feed(printer: Any, *paths: Path, scratch: Scratch | None = None) -> None:
-    """Feeds all items of files, as ``kseg dump`` does."""
-    assert isinstance(printer, Printer)
+def feed(printer: Any, *paths: Path, scratch: Scratch | None = None, unproven: bool = False) -> None:
+    """Feeds all items of files, as ``kseg dump`` does; ``unproven``: the records of broken batches, too."""
     for path in paths:
         file = segment_file(str(path))
         with open_source(str(path)) as source:
             reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
-            printer.begin(file)
-            if hasattr(printer, "attend"):
+            try:
+                printer.begin(file)
                 printer.attend(reader)
-            for item in reader.runs():
-                if isinstance(item, Damage):
-                    printer.damage(item)
-                else:
-                    printer.run(reader, item)
-            printer.finish()
-    if hasattr(printer, "close"):
-        printer.close()
+                for item in reader.runs():
+                    if isinstance(item, Damage):
+                        printer.damage(item)
+                        if unproven and (batch := reader.broken_batch(item)):
+                            printer.unproven(batch)
+                    else:
+                        printer.run(reader, item)
+                printer.finish()
+            except BaseException:
+                printer.abandon()
+                raise
+    printer.close()

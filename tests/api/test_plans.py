@@ -81,6 +81,10 @@ def told(capfdbinary: pytest.CaptureFixture[bytes]) -> Told:
     return run
 
 
+def objects(plan: kseg.Plan) -> list[dict[str, Any]]:
+    return [untimed(json.loads(line)) for line in plan.to_json().splitlines()]
+
+
 def untimed(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name != "seconds"}
 
@@ -95,13 +99,10 @@ def test_a_plan_is_what_the_command_shows_and_does(tmp_path: Path, name: str, to
     plan = make(path)
     status, rows = told(*arguments, "--dry-run", "--format", "json", path)
     assert contents(path) == before
-    assert [untimed(json.loads(line)) for line in plan.to_json().splitlines()] == list(map(untimed, rows))
+    assert objects(plan) == list(map(untimed, rows))
     shown = [row for row in rows if row["type"] == "action"]
-    assert [(each.action, each.file, each.reason) for each in plan.actions] == [
-        (row["action"], row["file"], row["reason"]) for row in shown
-    ]
-    assert [each.size for each in plan.actions] == [row["newSize"] for row in shown]
-    assert [each.removed_bytes for each in plan.actions] == [row["removedBytes"] for row in shown]
+    names = ("action", "file", "reason", "newSize", "target", "removedBytes")
+    assert list(map(tuple, plan.actions)) == [tuple(row.get(name) for name in names) for row in shown]
     assert bool(plan) == (status == 1) == bool(shown)
     if name not in ("recover-directory", "reindex"):
         assert plan
@@ -126,7 +127,7 @@ def test_a_plan_of_new_partitions_is_the_commands(make: Make, words: list[object
     output = tmp_path / "out"
     plan = make(output)
     status, rows = told(*words, "--output", output, "--dry-run", "--format", "json")
-    assert (status, [json.loads(line) for line in plan.to_json().splitlines()]) == (1, rows)
+    assert (status, objects(plan)) == (1, rows)
     assert {action.action for action in plan.actions} == {"create"}
     assert plan.apply().changed
     made = {row["directory"] for row in rows if row["type"] in ("rebuilt", "carved")}
@@ -153,7 +154,7 @@ def test_a_change_is_undone(tmp_path: Path, told: Told) -> None:
     assert contents(path) != before
     plan = kseg.undo(path)
     _, rows = told("undo", "--dry-run", "--format", "json", path)
-    assert [json.loads(line) for line in plan.to_json().splitlines()] == rows
+    assert objects(plan) == rows
     assert plan
     assert plan.apply().changed
     assert contents(path) == before
@@ -176,10 +177,7 @@ def test_a_conversion_to_an_output_is_what_the_command_shows_and_does(tmp_path: 
     assert plan
     assert not new.exists()
     _, rows = told("convert", "--codec", "zstd", "--dry-run", "--format", "json", "-o", new, path)
-    assert [untimed(json.loads(line)) for line in plan.to_json().splitlines()] == list(map(untimed, rows))
-    assert [(each.action, each.file) for each in plan.actions] == [
-        (row["action"], row["file"]) for row in rows if row["type"] == "action"
-    ]
+    assert objects(plan) == list(map(untimed, rows))
     result = plan.apply()
     assert (result.changed, result.kept) == (True, ())
     told("convert", "--codec", "zstd", "--format", "json", "-o", other, path)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from report.browser import dom_of, needs_browser
+from report.browser import dom_of, needs_browser, page_of
 
 pytestmark = [needs_browser, pytest.mark.slow]  # each starts a browser once or twice
 
@@ -24,12 +24,6 @@ def answer(page: Path, script: str, size: str = "1280,1000") -> Any:
     found = re.search(r"<title>told (.*?)</title>", dom)
     assert found is not None
     return json.loads(html.unescape(found[1]))
-
-
-def page_of(kseg: Kseg, tmp_path: Path, *arguments: object) -> Path:
-    out = tmp_path / "page.html"
-    assert kseg(*arguments, "--format", "html", "-o", out).status in (0, 1)
-    return out
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from time import tzset
-from typing import Any
 
 import pytest
 
@@ -139,22 +138,6 @@ def test_records_are_filtered() -> None:
     assert [record.offset for record in log.records(offsets=(None, 2))] == [0, 1, 2]
     key = next(record.key for record in everything if record.key)
     assert list(log.records(key=key)) == [record for record in everything if record.key == key]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"offsets": (5, 4)}, {"offsets": 5}, {"offsets": ("1", None)}, {"time": ("some day", None)}, {"time": (2, 1)},
-        {"key": "text"}, {"isolation": "none"}, {"on_damage": "ignore"},
-    ],
-    ids=str,
-)  # fmt: skip
-def test_arguments_that_mean_nothing_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(kseg.RequestError) as raised:
-        kseg.open(TXN).records(**arguments)
-    assert raised.value.exit_status == 2
-    (name,) = arguments
-    assert name in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -155,26 +155,6 @@ def test_entries_are_those_of_the_side_files() -> None:
         rows_of(COMMITTED / "orders-0" / LOG, mode="entries")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"mode": "rows"}, "mode='rows'"),
-        ({"mode": "commits", "columns": ["value"]}, "no column 'value'; there are group"),
-        ({"mode": "findings", "level": "deeep"}, "level='deeep'"),
-        ({"mode": "entries", "offsets": (1, 2)}, "offsets: not in mode entries"),
-        ({"mode": "batches", "key": b"k"}, "key: not in mode batches"),
-        ({"mode": "commits", "isolation": "read_committed"}, "isolation: not in mode commits"),
-        ({"mode": "findings", "topics": "nope"}, "nope"),
-        ({"level": "deep"}, "level: not in mode records"),
-        ({"mode": "batches", "now": 3}, "now: not in mode batches"),
-        ({"schemas": "schemas"}, "schemas: needs keys or values"),
-    ],
-)
-def test_wrong_arguments(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(kseg.RequestError, match=said):
-        rows_of(COMMITTED, **arguments)
-
-
 @pytest.mark.parametrize("mode", ["counts", *ROW_MODES])
 def test_the_manual_lists_the_columns(mode: str) -> None:
     page = (TESTDATA.parent / "man/kseg-spark.7").read_text("utf-8").split(".Sh OPTIONS")[0]

@@ -257,23 +257,6 @@ def test_a_plan_is_not_applied_to_other_files(tmp_path: Path, action: str) -> No
     assert contents(path) == before
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda path: kseg.recover(path, mode="all"),
-        lambda path: kseg.recover(path, drop_undecodable=True),
-        lambda path: kseg.recover(path, era="1999"),
-        lambda path: kseg.convert(path),
-        lambda path: kseg.convert(path, to="v9"),
-        lambda path: kseg.convert(path, codec="brotli"),
-        lambda path: kseg.convert(path, codec="zstd", to="v1"),
-    ],
-)
-def test_arguments_that_mean_nothing_are_refused(make: Make) -> None:
-    with pytest.raises(kseg.RequestError):
-        make(HEALTHY)
-
-
 def test_nothing_to_plan_for_is_an_error(tmp_path: Path) -> None:
     for make in (kseg.recover, kseg.reindex, kseg.compact, kseg.retain, kseg.undo):
         with pytest.raises(kseg.PathError, match="no such file"):

@@ -68,18 +68,6 @@ def test_a_partition_without_records_has_an_empty_segment(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"codec": "brotli"}, {"codec": "zstd:99"}, {"segment_bytes": 0}, {"batch_bytes": 0}, {"first_offset": -1}],
-    ids=str,
-)
-def test_options_that_mean_nothing_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(kseg.RequestError):
-        kseg.writer(tmp_path / "orders-0", **options)
-    with pytest.raises(kseg.RequestError, match="partition"):
-        kseg.writer(tmp_path / "orders")
-
-
-@pytest.mark.parametrize(
     "record",
     [
         {"key": "text"},

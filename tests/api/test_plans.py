@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,36 +31,28 @@ RETAINED = TESTDATA / "retention/4.3.1/before/r-time-half-0"
 contents = partial(files, kept=False)
 Make = Callable[..., kseg.Plan]
 Told = Callable[..., tuple[int, list[dict[str, Any]]]]
-CASES: dict[str, tuple[Path, Make, list[object]]] = {
-    "recover": (FLIPPED, lambda path: kseg.recover(path, now=NOW), ["recover", "--now", NOW]),
-    "salvage": (
-        FLIPPED,
-        lambda path: kseg.recover(path, mode="salvage", now=NOW),
-        ["recover", "--mode", "salvage", "--now", NOW],
-    ),
-    "recover-directory": (LOG_DIRECTORY, lambda path: kseg.recover(path, now=NOW), ["recover", "--now", NOW]),
-    "restore": (
-        DELETED, lambda path: kseg.restore(path, undelete=True, now=NOW), ["restore", "--undelete", "--now", NOW],
-    ),
-    "quorum": (METADATA, lambda path: kseg.quorum(path, rewrite=True), ["quorum", "--rewrite"]),
-    "survivor": (
-        VOTER,
-        lambda path: kseg.quorum(path, survivor=["2=new:9093"]),
-        ["quorum", "--survivor", "--endpoints", "2=new:9093"],
-    ),
-    "reindex": (HEALTHY, lambda path: kseg.reindex(path, snapshots=True), ["reindex", "--snapshots"]),
-    "compact": (
-        COMPACTED,
-        lambda path: kseg.compact(path, now=NOW, min_cleanable_ratio=0, memory_bytes=1 << 20),
-        ["compact", "--now", NOW, "--min-cleanable-ratio", 0, "--memory", "1M"],
-    ),
-    "retain": (
-        RETAINED,
-        lambda path: kseg.retain(path, now=NOW, retention_ms=1000, policy="delete"),
-        ["retain", "--now", NOW, "--retention-ms", 1000, "--policy", "delete"],
-    ),
-    "convert": (HEALTHY, lambda path: kseg.convert(path, codec="zstd"), ["convert", "--in-place", "--codec", "zstd"]),
-}  # fmt: skip
+CASES: dict[str, tuple[Path, Make, dict[str, object]]] = {
+    "recover": (FLIPPED, kseg.recover, {"now": NOW}),
+    "recover-salvage": (FLIPPED, kseg.recover, {"mode": "salvage", "now": NOW}),
+    "recover-directory": (LOG_DIRECTORY, kseg.recover, {"now": NOW}),
+    "restore": (DELETED, kseg.restore, {"undelete": True, "now": NOW}),
+    "quorum": (METADATA, kseg.quorum, {"rewrite": True}),
+    "quorum-survivor": (VOTER, kseg.quorum, {"survivor": ["2=new:9093"]}),
+    "reindex": (HEALTHY, kseg.reindex, {"snapshots": True}),
+    "compact": (COMPACTED, kseg.compact, {"now": NOW, "min_cleanable_ratio": 0, "memory_bytes": 1 << 20}),
+    "retain": (RETAINED, kseg.retain, {"now": NOW, "retention_ms": 1000, "policy": "delete"}),
+    "convert": (HEALTHY, kseg.convert, {"codec": "zstd"}),
+}
+OPTIONS = {"survivor": ["--survivor", "--endpoints"], "memory_bytes": ["--memory"], "codec": ["--in-place", "--codec"]}
+"""Of arguments whose options have other names, or need others."""
+
+
+def words_of(name: str, arguments: dict[str, object]) -> Iterator[object]:
+    """The command line of a case."""
+    yield name.partition("-")[0]
+    for each, value in arguments.items():
+        yield from OPTIONS.get(each, [f"--{each.replace('_', '-')}"])
+        yield from value if isinstance(value, list) else [] if value is True else [value]
 
 
 def copied(source: Path, folder: Path) -> Path:
@@ -91,13 +83,14 @@ def untimed(row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_plan_is_what_the_command_shows_and_does(tmp_path: Path, name: str, told: Told) -> None:
-    source, make, arguments = CASES[name]
+    source, make, given = CASES[name]
+    words = [*words_of(name, given)]
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     path = copied(source, tmp_path / "a")
     before = contents(path)
-    plan = make(path)
-    status, rows = told(*arguments, "--dry-run", "--format", "json", path)
+    plan = make(path, **given)
+    status, rows = told(*words, "--dry-run", "--format", "json", path)
     assert contents(path) == before
     assert objects(plan) == list(map(untimed, rows))
     shown = [row for row in rows if row["type"] == "action"]
@@ -109,7 +102,7 @@ def test_a_plan_is_what_the_command_shows_and_does(tmp_path: Path, name: str, to
     result = plan.apply()
     assert result.changed == bool(plan)
     other = copied(source, tmp_path / "b")
-    told(*arguments, "--format", "json", other)
+    told(*words, "--format", "json", other)
     assert {key: data for key, data in contents(path).items() if "checkpoint" not in key} == {
         key: data for key, data in contents(other).items() if "checkpoint" not in key
     }

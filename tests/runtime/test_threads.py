@@ -133,17 +133,6 @@ def test_the_waiting_thread_works_too_and_one_thread_is_the_caller() -> None:
         assert threading.active_count() <= before
 
 
-def test_the_error_of_a_task_is_raised_by_its_result() -> None:
-    def fails() -> int:
-        raise ZeroDivisionError
-
-    with closing(Threads(1)) as threads:
-        bad, good = threads.begin(fails), threads.begin(lambda: 7)
-        assert good.result() == 7
-        with pytest.raises(ZeroDivisionError):
-            bad.result()
-
-
 def test_an_interrupt_while_another_piece_is_worked_on_is_raised_at_once() -> None:
     def interrupted() -> int:
         raise KeyboardInterrupt

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from kseg.errors import KsegError
 from kseg.findings import table as catalog
-from kseg.findings.table import ERROR, INFO, KINDS, SEVERITIES, WARNING, severity_of, texts_of
+from kseg.findings.table import ERROR, INFO, KINDS, SEVERITIES, WARNING, Kind, severity_of, texts_of
 from kseg.formats.json_values import fields_of, name_value, row_of
 from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, fleet_table, sorted_rows
 from kseg.output.notices import COPIED_INDENT, Notices, on_one_line, terminal_width
@@ -394,6 +394,11 @@ def _panel(report: Report, hint: str, is_colored: bool, width: int) -> str:
 PIPED_WIDTH = 80
 
 
+def needs_of(kind: Kind) -> str:
+    """Returns the precondition of a repair as a sentence, "" for none."""
+    return f"Needs {NEEDED[kind.needs]}." if kind.needs else ""
+
+
 def put_explanations(codes: Iterable[str], form: str, sink: Sink, color: str) -> None:
     """Writes the entries of the codes, as text or, for form json, as one object per line."""
     if form == "json":
@@ -405,9 +410,8 @@ def put_explanations(codes: Iterable[str], form: str, sink: Sink, color: str) ->
     paint = Paint(color, sink.is_terminal)
     for i, code in enumerate(codes):
         kind = KINDS[code]
-        parts, tone = [part for part in texts_of(code) if part], COLORS[kind.severity]
-        parts += [f"To repair: {kind.repair}"] if kind.repair else []
-        parts += [f"Needs {NEEDED[kind.needs]}."] if kind.needs else []
+        repair = f"To repair: {kind.repair}" if kind.repair else ""
+        parts, tone = [part for part in (*texts_of(code), repair, needs_of(kind)) if part], COLORS[kind.severity]
         if sink.is_terminal:
             from rich.console import Group
             from rich.panel import Panel

@@ -1,4 +1,4 @@
-"""URLs: ``file:``, globs in fsspec's memory file system, and several readers of a real S3 server."""
+"""``file:`` URLs, and globs in URLs, of fsspec's memory file system."""
 
 import pickle
 import tarfile
@@ -10,7 +10,6 @@ import pytest
 
 import kseg
 from api.consumed import TESTDATA
-from s3_server import Store, free_port, s3_server
 
 CLIENTS = TESTDATA / "kafka-4.3.1/clients"
 GZIP = CLIENTS / "librdkafka-gzip-0"
@@ -80,50 +79,3 @@ def test_file_urls(tmp_path: Path) -> None:
         writer.append(value=b"v")
     assert (tmp_path / "t-0").is_dir()
     assert not kseg.reindex(f"file://{tmp_path}/t-0")
-
-
-LOGS = TESTDATA / "log-directories/4.3.1/logs"
-BUCKET_LOGS = "s3://bucket/backup/logs"
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[Store]:
-    with s3_server() as found:
-        found.put_tree("backup/logs", LOGS)
-        yield found
-
-
-def test_scans_and_their_splits_read_a_store(bucket: Store, tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    path = tmp_path / "logs.tar.gz"
-    with tarfile.open(path, "w:gz") as made:
-        made.add(LOGS, "logs")
-    bucket.put("archive/logs.tar.gz", path.read_bytes())
-    expected = kseg.scan(LOGS).to_arrow()
-    for url in (BUCKET_LOGS, "s3://bucket/archive/logs.tar.gz"):
-        assert pa.table(kseg.scan(url)).equals(expected)
-        splits = pickle.loads(pickle.dumps(kseg.scan(url).splits(2000)))
-        assert pa.concat_tables([split.to_arrow() for split in splits]).equals(expected)
-    both = kseg.scan([f"{BUCKET_LOGS}/dplain-0", "s3://bucket/archive/logs.tar.gz"], columns="offset")
-    assert both.to_arrow().num_rows == kseg.scan(LOGS / "dplain-0").to_arrow().num_rows + expected.num_rows
-
-
-def test_readers_of_one_store_do_not_end_each_other(bucket: Store) -> None:
-    first = kseg.open(f"{BUCKET_LOGS}/dplain-0")
-    records = kseg.open(f"{BUCKET_LOGS}/dplain-0").records()
-    expected = list(kseg.open(LOGS / "dplain-0").records())
-    assert next(records) == expected[0]
-    second = kseg.open(BUCKET_LOGS)
-    del first
-    assert [expected[0], *records] == expected
-    assert list(second.records()) == list(kseg.open(LOGS).records())
-
-
-def test_credentials_are_not_shown() -> None:
-    url = f"http://user:secret@127.0.0.1:{free_port()}/orders-0"
-    assert "secret" not in repr(kseg.scan(url))
-    assert "127.0.0.1" in repr(kseg.scan(url))
-    for read in (kseg.open, kseg.verify):
-        with pytest.raises(kseg.KsegError) as raised:
-            read(url)
-        assert "secret" not in str(raised.value)

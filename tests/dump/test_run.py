@@ -109,6 +109,8 @@ GZIP = TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0/00000000000000000000.lo
 
 
 def test_several_codecs_side_by_side(kseg: Kseg) -> None:
+    (found,) = kseg("stats", "--what-if", "zstd:19", "--sample", 1, "--format", "json", MIX).objects
+    assert (found["whatIf"]["level"], found["whatIf"]["sampledBatches"], found["whatIf"]["isExact"]) == (19, 1, False)
     (found,) = kseg("stats", "--what-if", "zstd", "--what-if", "lz4", "--format", "json", GZIP).objects
     alone = [
         kseg("stats", "--what-if", codec, "--format", "json", GZIP).objects[0]["whatIf"] for codec in ("zstd", "lz4")

@@ -156,7 +156,8 @@ class CommittedOffsetsPrinter(GroupsPrinter):
         yield self._paint(f"{offsets}: {places}", bold=True)
         if outside:
             yield self._paint(f"outside of the log: {outside:,}", "red")
-        if unread := [row for row in found if _is_unread(row)]:
+        known = (row for row in found if None not in (row["coordinatorPartition"], row["offsetsPartition"]))
+        if unread := [row for row in known if row["coordinatorPartition"] != row["offsetsPartition"]]:
             row = unread[0]
             yield self._paint(
                 f"where no coordinator reads them: {len(unread):,}, such as that of group {on_one_line(row['group'])}: "
@@ -195,13 +196,6 @@ class CommittedOffsetsPrinter(GroupsPrinter):
             )
         if self._commits.undecodable:
             yield f"commits that could not be decoded: {self._commits.undecodable:,}"
-
-
-def _is_unread(row: CommittedOffset) -> bool:
-    """Whether a commit lies in a partition that the group's coordinator does not read."""
-    return None not in (row["coordinatorPartition"], row["offsetsPartition"]) and (
-        row["coordinatorPartition"] != row["offsetsPartition"]
-    )
 
 
 def _counts(found: list[CommittedOffset]) -> dict[str, int]:

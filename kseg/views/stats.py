@@ -30,7 +30,7 @@ from kseg.stores.place import Place
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.trees import VirtualFiles
 from kseg.views.filters import Filters, Selection, without_snapshots
-from kseg.views.walk import StoredSegmentWalk, WalkOptions, parts_of_path
+from kseg.views.walk import SegmentWalk, WalkOptions, parts_of_path
 
 if TYPE_CHECKING:
     from kseg.formats.compressing import Target
@@ -233,7 +233,7 @@ def _saving_object(saving: Saving) -> Row:
     }  # fmt: skip
 
 
-class Stats(StoredSegmentWalk[StatsOptions]):
+class Stats(SegmentWalk[StatsOptions]):
     """One run over all paths. Directories that a broker has moved or deleted are read too: they take space."""
 
     def __init__(self, sink: Sink, options: StatsOptions, notices: Notices | None = None) -> None:

@@ -1,7 +1,7 @@
 """The walk over the files at PATHs, of dumps and views: partitions by name, segments by base offset.
 
 `PathWalk` finds the partitions, and reports failures; `SegmentWalk` passes the batches and damage of their segments to
-a printer; `StoredSegmentWalk` does so for remote storage too.
+a printer.
 """
 
 import os
@@ -139,6 +139,8 @@ class SegmentWalk(PathWalk[OptionsT]):
     """Passes the batches and damage of all segments to ``printer``."""
 
     printer: Any
+    remote: RemoteChoice | None = None
+    """Of remote storage, segments are read as they lie there, those of lost leaders too; None: not at all."""
     progress: Progress
     filters: Filters
     is_07 = False
@@ -304,18 +306,15 @@ class SegmentWalk(PathWalk[OptionsT]):
         self.damaged_ranges += 1
         self.printer.damage(damage)
 
-
-class StoredSegmentWalk(SegmentWalk[OptionsT]):
-    """Also reads remote storage: its segments as they lie there, those of lost leaders too."""
-
-    remote: RemoteChoice
-
     @property
     def is_in_place(self) -> bool:
         """Whether parts of a segment are read, so that it is not fetched whole."""
         return self.filters.selection.has_range
 
     def _remote(self, path: str) -> None:
+        if self.remote is None:
+            super()._remote(path)
+            return
         from kseg.stores.remote.segment import open_storage
 
         for partition in open_storage(path, self.remote.keys).partitions:

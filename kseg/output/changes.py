@@ -23,7 +23,7 @@ from kseg.output.fleet_table import MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Notices, Presentation, on_one_line
 from kseg.output.progress import Progress, progress_over
 from kseg.output.sink import MemorySink, Sink
-from kseg.output.terminal import Paint, drawn
+from kseg.output.terminal import LONGEST_LINE, Columns, Paint, columns_of, drawn
 from kseg.quantities import in_other_unit, plural, show_span, shown_bytes, shown_time
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores.place import Place
@@ -259,8 +259,7 @@ class TextPlans(PlanPrinter):
             )
 
 
-_CARVED_COLUMNS = ("log", "batches", "records", "size", "offsets", "gaps", "named by")
-_CARVED_LEFT = {"log", "named by"}
+_CARVED = columns_of("log batches# records# size# offsets# gaps# named_by")
 
 
 class CarvedTable(PlanPrinter):
@@ -268,26 +267,24 @@ class CarvedTable(PlanPrinter):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._lines: list[tuple[str, ...]] = [_CARVED_COLUMNS]
+        self._rows: list[dict[str, str]] = []
 
     def _put_facts(self, plan: Plan) -> None:
         for row in plan.facts:
-            counts = str(row["batches"]), str(row["records"])
-            offsets = f"{row['firstOffset']} to {row['lastOffset']}"
             told, name = row["evidence"], os.path.basename(plan.directory)
             named_by = " ".join(f"{each}?" for each in told["candidates"][:2]) or told["name"] or ""
-            cells = name, *counts, shown_bytes(row["bytes"]), offsets, str(row["gaps"]), named_by
-            self._lines.append(tuple(map(on_one_line, cells)))
+            cells = {
+                "log": name, "batches": str(row["batches"]), "records": str(row["records"]),
+                "size": shown_bytes(row["bytes"]), "offsets": f"{row['firstOffset']} to {row['lastOffset']}",
+                "gaps": str(row["gaps"]), "named by": named_by,
+            }  # fmt: skip
+            self._rows.append({title: on_one_line(cell) for title, cell in cells.items()})
 
     def finish(self, outcome: Outcome) -> None:
         super().finish(outcome)
-        widths = [max(map(len, column)) for column in zip(*self._lines, strict=True)]
-        for line in self._lines if len(self._lines) > 1 else ():
-            cells = [
-                cell.ljust(width) if name in _CARVED_LEFT else cell.rjust(width)
-                for name, cell, width in zip(_CARVED_COLUMNS, line, widths, strict=True)
-            ]
-            self.sink.put("  ".join(cells).rstrip())
+        if self._rows:
+            for line in Columns(_CARVED, self._rows, LONGEST_LINE, gap="  ").lines(self._rows, Paint()):
+                self.sink.put(line)
 
 
 _MAX_LEFT_OUT = 5

@@ -257,13 +257,11 @@ def _some(codes: list[str]) -> str:
 
 def _place(finding: Finding) -> str:
     """Returns where the finding is in its file, "" if it concerns the whole file."""
-    parts = []
-    if finding.position is not None:
-        parts.append(f"byte {finding.position}")
-    if finding.offset is not None:
-        parts.append(f"offset {finding.offset}")
-    if finding.length is not None:
-        parts.append(f"{finding.length} bytes")
+    parts = [
+        text.format(number)
+        for text, number in (("byte {}", finding.position), ("offset {}", finding.offset), ("{} bytes", finding.length))
+        if number is not None
+    ]
     return f" at {', '.join(parts)}" if parts else ""
 
 

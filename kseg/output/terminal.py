@@ -53,6 +53,8 @@ def _char_width(char: str) -> int:
 
 MAX_COLUMNS = 120
 """Largest readable width."""
+LONGEST_LINE = 1 << 16
+"""Width in columns of a table that is not limited."""
 
 
 def drawn(renderable: Any, is_colored: bool, width: int | None = None) -> str:
@@ -100,11 +102,14 @@ def columns_of(text: str, **colors: str) -> tuple[Column, ...]:
 
 
 class Columns:
-    """The columns that fit into ``width``, each as wide as its title or its widest cell in ``rows``. ``limits``: the
-    largest widths, by title.
+    """The columns that fit into ``width``, each as wide as its title or its widest cell in ``rows``, with ``gap``
+    between them. ``limits``: the largest widths, by title.
     """
 
-    def __init__(self, columns: Sequence[Column], rows: Iterable[Mapping[str, str]], width: int, **limits: int) -> None:
+    def __init__(
+        self, columns: Sequence[Column], rows: Iterable[Mapping[str, str]], width: int, gap: str = " ", **limits: int
+    ) -> None:
+        self._gap = gap
         widths = {column.title: display_width(column.title) for column in columns}
         for row in rows:
             for title, widest in widths.items():
@@ -143,7 +148,7 @@ class Columns:
             if column is self._columns[-1][0]:
                 padded = padded.rstrip()  # otherwise the color would include the blanks
             shown.append(padded if paint is None else paint(padded, color or column.color))
-        return " ".join(shown).rstrip()
+        return self._gap.join(shown).rstrip()
 
 
 def line_width(sink: Sink, otherwise: int) -> int:

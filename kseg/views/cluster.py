@@ -16,13 +16,12 @@ from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, HTML, INPUT, JSON, TABLE, TEXT, Number, option
 from kseg.output.notices import Color, Notices, on_one_line
 from kseg.output.sink import Sink
-from kseg.output.terminal import Columns, Paint, columns_of, line_width
+from kseg.output.terminal import LONGEST_LINE, Columns, Paint, columns_of, line_width
 from kseg.quantities import plural
 from kseg.releases.metadata import METADATA_VERSION, METADATA_VERSIONS
 from kseg.segment.files import METADATA_TOPIC, list_segments, segment_file
 from kseg.stores.place import Place
 
-_PIPE_WIDTH = 1 << 16
 _ADDED, _REMOVED = "added", "removed"
 _ROWS = (JSON, HTML)
 """Forms that are made of objects."""
@@ -167,7 +166,7 @@ class _Table(NamedTuple):
         if not rows:
             return
         paint = Paint(options.color, sink.is_terminal)
-        lines = Columns(shown, rows, line_width(sink, _PIPE_WIDTH)).lines(rows, paint)
+        lines = Columns(shown, rows, line_width(sink, LONGEST_LINE)).lines(rows, paint)
         for line in ("", paint(caption, bold=True), *lines):
             sink.put(line)
 

@@ -10,92 +10,52 @@ __version__ = "1.0.0rc1"
 TYPE_CHECKING = False  # as in typing, which takes longer to import than all else here
 
 if TYPE_CHECKING:
-    from kseg.api.changes import (
-        Action,
-        Lost,
-        Plan,
-        Result,
-        carve,
-        compact,
-        convert,
-        erase,
-        quorum,
-        recover,
-        redact,
-        reindex,
-        restore,
-        retain,
-        undo,
-    )
-    from kseg.api.log import Batch, Damage, Log, Record, open
-    from kseg.api.scan import Scan, scan
-    from kseg.api.serving import LogServer, serve
-    from kseg.api.verdict import Summary, Verdict, verify
-    from kseg.api.views import cluster, groups, stats, transactions
-    from kseg.api.writer import LogDirectoryWriter, Writer, log_writer, writer
-    from kseg.errors import (
-        BrokerRunningError,
-        DamageError,
-        KsegError,
-        PathError,
-        RequestError,
-        SelectionWarning,
-        StoppedHalfwayError,
-        UnreadableError,
-        UnsupportedError,
-    )
-    from kseg.segment.items import Problem
-    from kseg.verification.report import Finding
-
-__all__ = [
-    "Action",
-    "Batch",
-    "BrokerRunningError",
-    "Damage",
-    "DamageError",
-    "Finding",
-    "KsegError",
-    "Log",
-    "LogDirectoryWriter",
-    "LogServer",
-    "Lost",
-    "PathError",
-    "Plan",
-    "Problem",
-    "Record",
-    "RequestError",
-    "Result",
-    "Scan",
-    "SelectionWarning",
-    "StoppedHalfwayError",
-    "Summary",
-    "UnreadableError",
-    "UnsupportedError",
-    "Verdict",
-    "Writer",
-    "__version__",
-    "carve",
-    "cluster",
-    "compact",
-    "convert",
-    "erase",
-    "groups",
-    "log_writer",
-    "open",
-    "quorum",
-    "recover",
-    "redact",
-    "reindex",
-    "restore",
-    "retain",
-    "scan",
-    "serve",
-    "stats",
-    "transactions",
-    "undo",
-    "verify",
-    "writer",
-]
+    from kseg.api.changes import Action as Action
+    from kseg.api.changes import Lost as Lost
+    from kseg.api.changes import Plan as Plan
+    from kseg.api.changes import Result as Result
+    from kseg.api.changes import carve as carve
+    from kseg.api.changes import compact as compact
+    from kseg.api.changes import convert as convert
+    from kseg.api.changes import erase as erase
+    from kseg.api.changes import quorum as quorum
+    from kseg.api.changes import recover as recover
+    from kseg.api.changes import redact as redact
+    from kseg.api.changes import reindex as reindex
+    from kseg.api.changes import restore as restore
+    from kseg.api.changes import retain as retain
+    from kseg.api.changes import undo as undo
+    from kseg.api.log import Batch as Batch
+    from kseg.api.log import Damage as Damage
+    from kseg.api.log import Log as Log
+    from kseg.api.log import Record as Record
+    from kseg.api.log import open as open
+    from kseg.api.scan import Scan as Scan
+    from kseg.api.scan import scan as scan
+    from kseg.api.serving import LogServer as LogServer
+    from kseg.api.serving import serve as serve
+    from kseg.api.verdict import Summary as Summary
+    from kseg.api.verdict import Verdict as Verdict
+    from kseg.api.verdict import verify as verify
+    from kseg.api.views import cluster as cluster
+    from kseg.api.views import groups as groups
+    from kseg.api.views import stats as stats
+    from kseg.api.views import transactions as transactions
+    from kseg.api.writer import LogDirectoryWriter as LogDirectoryWriter
+    from kseg.api.writer import Writer as Writer
+    from kseg.api.writer import log_writer as log_writer
+    from kseg.api.writer import writer as writer
+    from kseg.errors import BrokerRunningError as BrokerRunningError
+    from kseg.errors import DamageError as DamageError
+    from kseg.errors import KsegError as KsegError
+    from kseg.errors import PathError as PathError
+    from kseg.errors import RequestError as RequestError
+    from kseg.errors import SelectionWarning as SelectionWarning
+    from kseg.errors import StoppedHalfwayError as StoppedHalfwayError
+    from kseg.errors import UnreadableError as UnreadableError
+    from kseg.errors import UnsupportedError as UnsupportedError
+    from kseg.segment.items import Problem as Problem
+    from kseg.verification.report import Finding as Finding
 
 _MODULES = {
     "kseg.api.changes": (
@@ -118,7 +78,9 @@ _MODULES = {
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
-if not TYPE_CHECKING:
+if not TYPE_CHECKING:  # type checkers take the names from the imports above
+    __all__ = [name for names in _MODULES.values() for name in names]
+    __all__ += ["__version__"]
 
     def __getattr__(name):
         if name not in _HOMES:
@@ -129,6 +91,5 @@ if not TYPE_CHECKING:
         globals()[name] = value
         return value
 
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *globals()})
+    def __dir__():
+        return sorted({*__all__, *globals()})

@@ -59,7 +59,6 @@ class RecordSelection(TypedDict, total=False):
 
 _SMALLEST = -(1 << 63)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_T = TypeVar("_T")
 
 
 def paths_of(given: Paths) -> tuple[str, ...]:
@@ -109,9 +108,7 @@ def includes_broken(selection: RecordSelection) -> bool:
 
 def offsets_of(given: Range | None) -> tuple[int, int] | None:
     """Returns the first and last offset. Raises RequestError as `wanted_of`."""
-    first, last = _ends("offsets", given) or (None, None)
-    found = _SMALLEST if first is None else _offset(first), LAST_OFFSET if last is None else _offset(last)
-    return None if given is None else _rising("offsets", given, found)
+    return _ends("offsets", given, lambda offset: (_offset(offset), offset), LAST_OFFSET)
 
 
 def ranges_of(given: Range | Iterable[Range]) -> tuple[tuple[int, int], ...]:
@@ -123,22 +120,20 @@ def ranges_of(given: Range | Iterable[Range]) -> tuple[tuple[int, int], ...]:
 
 def times_of(given: TimeRange | None) -> tuple[int, int] | None:
     """Returns the first and last ms. Raises RequestError as `wanted_of`."""
-    earliest, latest = _ends("time", given) or (None, None)
-    first = _SMALLEST if earliest is None else _moments(earliest)[0]
-    found = first, LAST_TIMESTAMP if latest is None else _moments(latest)[1]
-    return None if given is None else _rising("time", given, found)
+    return _ends("time", given, _moments, LAST_TIMESTAMP)
 
 
-def _rising(name: str, given: object, ends: tuple[int, int]) -> tuple[int, int]:
-    if ends[0] > ends[1]:
+def _ends(name: str, given: Any, read: Callable[[Any], tuple[int, int]], largest: int) -> tuple[int, int] | None:
+    """Returns both ends of a range; ``read`` returns those of one of its values."""
+    if given is None:
+        return None
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise RequestError(f"{name}={given!r}: is no pair of first and last, both included; None leaves an end open")
+    first, last = given
+    found = _SMALLEST if first is None else read(first)[0], largest if last is None else read(last)[1]
+    if found[0] > found[1]:
         raise RequestError(f"{name}={given!r}: ends before it begins")
-    return ends
-
-
-def _ends(name: str, given: _T | None) -> _T | None:
-    if given is None or (isinstance(given, tuple | list) and len(given) == 2):
-        return given
-    raise RequestError(f"{name}={given!r}: is no pair of first and last, both included; None leaves an end open")
+    return found
 
 
 def _offset(given: int) -> int:

@@ -16,21 +16,9 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypedDict, Unpack
 
+from kseg.api import arguments
 from kseg.api.archives import places_for_output, readable
-from kseg.api.arguments import (
-    Isolation,
-    Keys,
-    Path,
-    Paths,
-    Range,
-    TimeRange,
-    checked,
-    offsets_of,
-    paths_of,
-    ranges_of,
-    times_of,
-    words_of,
-)  # fmt: skip
+from kseg.api.arguments import Isolation, Keys, Path, Paths, Range, TimeRange, checked, paths_of, words_of
 from kseg.changes.apply import Keeping
 from kseg.changes.driver import command as driver
 from kseg.changes.driver.undoing import UndoOptions
@@ -51,7 +39,6 @@ if TYPE_CHECKING:
     from kseg.conversion.options import ConvertOptions
     from kseg.node.node import Nodes
     from kseg.recovery.planner import Checks
-    from kseg.recovery.restoring import RestoreOptions
 
 
 # Plans of changes.
@@ -358,19 +345,15 @@ def restore(
     paths = paths_of(path) if path else ()
     options = filled(RestoreOptions, given, private_keys=keys)
     options.check_mode()
-    options.check(paths, _change_options(repair))
+    options.check(paths, change := _change_options(repair))
     if from_remote is not None:
-        return _rebuilt(paths, options, _change_options(repair))
+        from kseg.recovery.remote import Rebuild
+
+        def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
+            return Rebuild(options, next(iter(paths), None), replace(change, is_dry=is_dry)).run(reporter)
+
+        return Plan("restore", paths, run_command, keeps=False)
     return _plan(path, "restore", partial(RestorePlanner, options, make_checks=_make_checks), repair)
-
-
-def _rebuilt(paths: tuple[str, ...], options: "RestoreOptions", change: driver.ChangeOptions) -> Plan:
-    from kseg.recovery.remote import Rebuild
-
-    def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
-        return Rebuild(options, next(iter(paths), None), replace(change, is_dry=is_dry)).run(reporter)
-
-    return Plan("restore", paths, run_command, keeps=False)
 
 
 @checked
@@ -599,7 +582,7 @@ def convert(
         raise RequestError("convert: give an output")
     if output is None and to is None and codec is None and batch_bytes is None and segment_bytes is None:
         raise RequestError("convert: give to, codec, batch_bytes, segment_bytes or output")
-    given["offsets"], given["time"] = offsets_of(change["offsets"]), times_of(change["time"])
+    given["offsets"], given["time"] = arguments.offsets_of(change["offsets"]), arguments.times_of(change["time"])
     given["partition_by"] = None if partition_by is None else ",".join(words_of(partition_by) or ())
     place = None if output is None else os.fspath(output)
     options = filled(ConvertOptions, given, output=place, in_place=output is None)
@@ -681,7 +664,7 @@ def erase(
         "grep": words_of(grep),
         "skip_damage": skip_damage,
     }
-    options = filled(EraseOptions, given, offsets=ranges_of(offsets))
+    options = filled(EraseOptions, given, offsets=arguments.ranges_of(offsets))
     paths, globs = paths_of(path), words_of(topics)
 
     def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:

@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, Literal
 
 from kseg.api.archives import readable
@@ -27,7 +28,7 @@ class LogServer:
         self._log = logging.getLogger("kseg")
         with ExitStack() as stack:
             places = stack.enter_context(readable(options.paths, keys_of(private_keys)))
-            self._service = Service(_with_paths(options, places), self._report)
+            self._service = Service(replace(options, paths=places), self._report)
             stack.callback(self._service.close)
             started = threading.Event()
             self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
@@ -59,12 +60,6 @@ class LogServer:
 
     def __repr__(self) -> str:
         return f"<LogServer {self.bootstrap}>"
-
-
-def _with_paths(options: ServeOptions, paths: Iterable[str]) -> ServeOptions:
-    from dataclasses import replace
-
-    return replace(options, paths=tuple(paths))
 
 
 @checked

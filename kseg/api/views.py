@@ -7,19 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Unpack
 
+from kseg.api import arguments
 from kseg.api.archives import readable
-from kseg.api.arguments import (
-    Path,
-    Paths,
-    Range,
-    Reading,
-    TimeRange,
-    checked,
-    keys_of,
-    offsets_of,
-    paths_of,
-    times_of,
-)  # fmt: skip
+from kseg.api.arguments import Path, Paths, Range, Reading, TimeRange, checked, offsets_of, paths_of, times_of
 from kseg.errors import KsegError, PathError
 from kseg.options.declaration import JSON, filled
 from kseg.output.notices import Notices
@@ -62,7 +52,7 @@ def stats(
     given = locals() | reading | {"offsets": offsets_of(offsets), "time": times_of(time)}
     options = filled(StatsOptions, given, paths=(), private_keys=())
     options.check()
-    options = replace(options, remote=RemoteChoice(keys_of(reading["private_keys"]), options.topics))
+    options = replace(options, remote=RemoteChoice(arguments.keys_of(reading["private_keys"]), options.topics))
     return _rows(path, options, lambda sink, options, notices: Stats(sink, options, notices).run())
 
 

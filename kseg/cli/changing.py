@@ -16,7 +16,7 @@ from kseg.errors import PathError
 from kseg.node.paths import expanded
 from kseg.node.topics import unknown_topics
 from kseg.options.declaration import CHANGES, OUTPUT, Option, PathKind
-from kseg.output.changes import PlanPrinter, Summaries, plan_printer
+from kseg.output.changes import PlanPrinter, RetentionPrinter, plan_printer
 from kseg.output.notices import Color, Presentation
 from kseg.output.sink import Sink, open_report, open_sink
 from kseg.segment.paths import places_of
@@ -142,13 +142,12 @@ def run_change(
     make_planner: MakePlanner,
     change: ChangeOptions,
     presentation: Presentation,
-    summaries: Summaries | None = None,
-    counts_only: bool = False,
+    is_explained: bool = False,
 ) -> Outcome:
-    """Runs the planner over the paths, and prints its plans, or only their totals (``counts_only``).
+    """Runs the planner over the paths, and prints its plans; ``is_explained``: the decisions of a retention, and only
+    the totals of plans.
 
-    ``summaries``: makes the printer for the summaries of partitions. Raises UsageError, and PathError if a name given
-    as --topic is that of no topic.
+    Raises UsageError, and PathError if a name given as --topic is that of no topic.
     """
     notices = presentation.notices()
     with archives_at(() if change.output is None else paths, current_spool()) as archives:
@@ -160,10 +159,11 @@ def run_change(
             raise PathError(f"no partition of a topic that --topic names: {', '.join(names)}")
         for glob in globs if len(globs) < len(topics) else ():  # if no topic matches at all, the command reports that
             notices.warning(f"no topic matches --topic {glob}")
-        with open_plans(presentation, change.is_dry, notices.error, is_explained=counts_only) as sink:
+        with open_plans(presentation, change.is_dry, notices.error, is_explained) as sink:
             printer = plan_printer(presentation, sink, notices, change.is_dry, change.keeping.keeps)
-            printer.is_summary = counts_only
-            printer.summaries = None if summaries is None else summaries(sink, notices)
+            printer.is_summary = is_explained
+            if is_explained:
+                printer.summaries = RetentionPrinter(sink, presentation.color)
             try:
                 with usage_errors():
                     outcome = run(paths, make_planner, change, printer)
@@ -173,8 +173,7 @@ def run_change(
             printer.finish(outcome)
         for line in outcome.conclusion:
             notices.warning(line)
-        if printer.summaries is not None:
-            printer.summaries.total()
+        printer.summaries.total()
         is_damaged = report_problems(archives, notices)
     return replace(outcome, exit_status=max(outcome.exit_status, int(is_damaged)))
 

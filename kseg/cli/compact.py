@@ -10,7 +10,6 @@ from kseg.cleaner.settings import CompactOptions
 from kseg.cli.changing import changing_options, run_change
 from kseg.cli.options import Command, Engine, engine_options, filled, paths_argument, spark_session
 from kseg.kernel.files.system import keep_freed_memory
-from kseg.output.changes import CompactionPrinter
 from kseg.output.notices import Presentation
 
 
@@ -41,4 +40,4 @@ def command(
             from kseg.spark.compaction import SparkRound
 
             make_planner = partial(CompactionPlanner, options, remote_rounds=partial(SparkRound, spark=spark))
-        return run_change(paths, make_planner, change, presentation, CompactionPrinter).exit_status
+        return run_change(paths, make_planner, change, presentation).exit_status

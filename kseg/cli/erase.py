@@ -14,7 +14,6 @@ from kseg.erasure.certificate import certificate_file, check, read_certificate, 
 from kseg.erasure.planner import EraseOptions, ErasurePlanner
 from kseg.node.paths import expanded
 from kseg.options.declaration import CONTENTS, OUTPUT, Option, PathKind, given_in, refuse
-from kseg.output.changes import ErasurePrinter
 from kseg.output.notices import Presentation
 from kseg.output.sink import open_sink
 from kseg.runtime.threads import usable_cores
@@ -62,7 +61,7 @@ def command(
     change = replace(change, keeping=Keeping(keeps=False), arguments=None)
     with certificate_file(open_sink, certificate) as file:
         make_planner = partial(ErasurePlanner, options, certificate=file)
-        return run_change(paths, make_planner, change, presentation, ErasurePrinter).exit_status
+        return run_change(paths, make_planner, change, presentation).exit_status
 
 
 def _check(paths: Sequence[str], certificate: str, jobs: int, presentation: Presentation) -> int:

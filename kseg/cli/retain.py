@@ -8,7 +8,6 @@ import click
 from kseg.changes.driver.command import ChangeOptions
 from kseg.cli.changing import changing_options, run_change
 from kseg.cli.options import Command, filled, paths_argument
-from kseg.output.changes import RetentionPrinter
 from kseg.output.notices import Presentation
 from kseg.retention.planner import RetainOptions, RetentionPlanner
 
@@ -24,9 +23,7 @@ def command(paths: tuple[str, ...], options: RetainOptions, change: ChangeOption
     to .deleted, which a broker removes at its start. The quarantine keeps them: see kseg undo.
     """
     options = replace(options, counts_records=presentation.verbose)
-    summaries = None
-    if options.explains:
-        change, summaries = replace(change, is_dry=True), partial(RetentionPrinter, color=presentation.color)
-    counts_only = options.explains and (presentation.as_page or presentation.form != "json")
-    outcome = run_change(paths, partial(RetentionPlanner, options), change, presentation, summaries, counts_only)
+    change = replace(change, is_dry=change.is_dry or options.explains)
+    is_explained = options.explains and (presentation.as_page or presentation.form != "json")
+    outcome = run_change(paths, partial(RetentionPlanner, options), change, presentation, is_explained)
     return 0 if options.explains and outcome.exit_status == 1 else outcome.exit_status

@@ -57,14 +57,9 @@ class ConvertOptions:
         "--from", INPUT, "Build segments from JSON Lines, Parquet or Arrow.", IMPORTS, in_python="from_"
     )
     form: str | None = option("--to", RULES, "Format; default: that of the segments.", (*FORMATS, *EXPORTS))
-    offsets: tuple[int, int] | None = option(
-        "--offsets", INPUT, "Only records with offsets in A..B (inclusive).", declaration.OFFSETS
-    )
-    times: tuple[int, int] | None = option(
-        "--time",
-        INPUT,
-        "Only records with timestamps in FROM..TO, as -2h.. or yesterday; local time, unless it has a zone.",
-        declaration.TIME_RANGE,
+    offsets: tuple[int, int] | None = declaration.offsets("Only records with offsets in A..B (inclusive).")
+    times: tuple[int, int] | None = declaration.times(
+        "Only records with timestamps in FROM..TO, as -2h.. or yesterday; local time, unless it has a zone."
     )
     codec: str | None = option(
         "--codec", RULES, "none, gzip, snappy, lz4 or zstd, with a level such as zstd:19.", declaration.CODEC

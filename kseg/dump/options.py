@@ -1,6 +1,5 @@
 """The options of a dump as one typed object."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,8 +9,9 @@ from kseg.decoders import FOR_TOPIC, decoder, name_for
 from kseg.errors import RequestError
 from kseg.limits import MAX_MESSAGE_BYTES
 from kseg.options import declaration
-from kseg.options.declaration import CONTENTS, INPUT, OUTPUT, RULES, Number, Option, Value, option, options
+from kseg.options.declaration import CONTENTS, INPUT, RULES, Number, Option, Value, option, options
 from kseg.segment.files import METADATA_TOPIC, SegmentFile
+from kseg.segment.matching import Patterns
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.views.walk import WalkOptions
 
@@ -65,12 +65,10 @@ class DumpOptions(WalkOptions):
     skip_record_metadata: bool = option(
         "--skip-record-metadata", CONTENTS, "Text: print only the key and value of a record.", bool
     )
-    form: str = option("--format", OUTPUT, "Form of the output.", FORMS, default=declaration.TEXT, shows_default=True)
+    form: str = declaration.form(*FORMS)
     key_format: str | None = _content_format("key")
     value_format: str | None = _content_format("value")
-    offsets: InclusiveRange | None = option(
-        "--offsets", INPUT, "Only batches and records with offsets in A..B (inclusive).", declaration.OFFSETS
-    )
+    offsets: InclusiveRange | None = declaration.offsets("Only batches and records with offsets in A..B (inclusive).")
     last: int | None = option(
         "--last",
         INPUT,
@@ -85,35 +83,18 @@ class DumpOptions(WalkOptions):
         Number(),
         metavar="OFFSET",
     )
-    times: InclusiveRange | None = option(
-        "--time",
-        INPUT,
-        "Only records with timestamps in FROM..TO, as -2h.. or yesterday; local time, unless it has a zone.",
-        declaration.TIME_RANGE,
+    times: InclusiveRange | None = declaration.times(
+        "Only records with timestamps in FROM..TO, as -2h.. or yesterday; local time, unless it has a zone."
     )
     key: bytes | None = option(
         "--key", INPUT, "Only records with this key: text, base64:... or hex:....", declaration.KEY
     )
-    key_patterns: "tuple[re.Pattern[bytes], ...]" = option(
-        "--key-pattern",
-        INPUT,
-        "Only records with keys that match the regular expression; may be repeated: any of them.",
-        declaration.REGEX,
-        is_many=True,
+    key_patterns: Patterns = declaration.patterns(
+        "--key-pattern", "Only records with keys that match the regular expression; may be repeated: any of them."
     )
-    value_patterns: "tuple[re.Pattern[bytes], ...]" = option(
-        "--grep", INPUT, "The same for values.", declaration.REGEX, is_many=True
-    )
-    header_patterns: "tuple[re.Pattern[bytes], ...]" = option(
-        "--grep-header", INPUT, "The same for headers, each as KEY=VALUE.", declaration.REGEX, is_many=True
-    )
-    patterns: "tuple[re.Pattern[bytes], ...]" = option(
-        "--grep-any",
-        INPUT,
-        "The same for keys, values and headers, any of them.",
-        declaration.REGEX,
-        is_many=True,
-    )
+    value_patterns: Patterns = declaration.patterns("--grep", "The same for values.")
+    header_patterns: Patterns = declaration.patterns("--grep-header", "The same for headers, each as KEY=VALUE.")
+    patterns: Patterns = declaration.patterns("--grep-any", "The same for keys, values and headers, any of them.")
     producer_id: int | None = option(
         "--producer-id", INPUT, "Only batches of the producer with this id.", Number(), metavar="N"
     )

@@ -29,7 +29,7 @@ from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT, Source
 from kseg.stores.trees import VirtualFiles
 from kseg.views.filters import Filters, Selection
-from kseg.views.walk import StoredSegmentWalk, parts_of_path, remote_file
+from kseg.views.walk import SegmentWalk, parts_of_path, remote_file
 
 if TYPE_CHECKING:
     from kseg.output.side_files import SideJsonPrinter
@@ -46,7 +46,7 @@ class EndOfDumpError(Exception):
     """The limit is reached, or the dump stops at damage."""
 
 
-class Dump(StoredSegmentWalk[DumpOptions]):
+class Dump(SegmentWalk[DumpOptions]):
     """One run over all paths. ``renderer_of`` creates a renderer in other processes."""
 
     def __init__(self, sink: Sink, options: DumpOptions, renderer_of: RendererOf | None = None) -> None:
@@ -84,7 +84,7 @@ class Dump(StoredSegmentWalk[DumpOptions]):
         self._elsewhere = renderer_of(self._files()) if renderer_of is not None else None
 
     def split_parts(self, path: str) -> tuple[list[str], list[str]]:
-        return parts_of_path(path, self.remote.topics, self.options.everything)
+        return parts_of_path(path, self.options.remote.topics, self.options.everything)
 
     @property
     def is_in_place(self) -> bool:

@@ -4,7 +4,7 @@ import math
 import os
 import re
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any
 
@@ -66,6 +66,18 @@ def camel_case(name: str) -> str:
 def fields_of(found: Any, *names: str) -> dict[str, Any]:
     """Returns fields of an object by their names in JSON, in this order."""
     return {camel_case(name): getattr(found, name) for name in names}
+
+
+def row_of(found: Any, names: Collection[str] = (), is_name: bool = False) -> Any:
+    """Returns named tuples as JSON objects, those in their fields and in lists too.
+
+    ``names``: the fields with names of files or topics, or lists of such, which are bytes on disk.
+    """
+    if isinstance(found, str):
+        return name_value(found) if is_name else found
+    if hasattr(found, "_asdict"):
+        return {camel_case(name): row_of(value, names, name in names) for name, value in found._asdict().items()}
+    return [row_of(each, names, is_name) for each in found] if isinstance(found, list | tuple) else found
 
 
 def unset(number: int) -> int | None:

@@ -351,6 +351,26 @@ isolation = partial(
 )  # fmt: skip
 
 
+def offsets(text: str) -> Any:
+    """--offsets."""
+    return option("--offsets", INPUT, text, OFFSETS)
+
+
+def times(text: str) -> Any:
+    """--time."""
+    return option("--time", INPUT, text, TIME_RANGE)
+
+
+def patterns(names: str, text: str) -> Any:
+    """An option with regular expressions, any of which is to match."""
+    return option(names, INPUT, text, REGEX, is_many=True)
+
+
+def form(*words: str, text: str = "Form of the output.") -> Any:
+    """--format, with these words; the first is the default."""
+    return option("--format", OUTPUT, text, words, default=words[0], shows_default=True)
+
+
 def now(text: str = "Use this time as the current time, as 2026-01-31 (local) or -2h.") -> Any:
     """--now."""
     return option("--now", RULES, text, TIME)

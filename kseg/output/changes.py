@@ -12,19 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from kseg.changes.author import Author
 from kseg.changes.disk_space import PlanTotals
 from kseg.changes.driver.command import Outcome, Recording, created
 from kseg.changes.driver.undoing import KnownChange, Purged
 from kseg.changes.manifest import DONE, Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
-from kseg.formats.json_values import fields_of, name_of, name_value
+from kseg.formats.json_values import fields_of, name_of, name_value, row_of
 from kseg.formats.suffixes import LOGS
 from kseg.output.fleet_table import MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Notices, Presentation, on_one_line
 from kseg.output.progress import Progress, progress_over
 from kseg.output.sink import MemorySink, Sink
-from kseg.output.terminal import Paint, drawn
+from kseg.output.terminal import LONGEST_LINE, Columns, Paint, columns_of, drawn
 from kseg.quantities import in_other_unit, plural, show_span, shown_bytes, shown_time
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores.place import Place
@@ -54,11 +53,10 @@ class PlanPrinter:
 
     ``is_dry``: no plan is applied, and `totals` covers all plans. Otherwise `totals` covers the applied plans and
     `undone` the others. ``keeps``: whether removed bytes are kept. ``is_summary``: steps are only counted.
-    ``summaries`` prints the summaries of partitions as text.
+    ``summaries`` prints the summaries of partitions as text; its `total` follows the totals of the plans.
     """
 
     is_summary = False
-    summaries: "ChangeSummaryPrinter | None" = None
 
     def __init__(self, sink: Sink, notices: Notices, is_dry: bool, keeps: bool = True, is_quiet: bool = False) -> None:
         self.sink, self.notices = sink, notices
@@ -66,6 +64,7 @@ class PlanPrinter:
         self.totals, self.undone = PlanTotals(), PlanTotals()
         self._is_dry, self._keeps, self._is_quiet = is_dry, keeps, is_quiet
         self._shown: dict[str, PlanTotals] = {}
+        self.summaries: ChangeSummaries | RetentionPrinter = ChangeSummaries(notices)
 
     def error(self, message: object) -> None:
         self.notices.error(message)
@@ -112,8 +111,7 @@ class PlanPrinter:
                 totals.append(self._shown.pop(key))
 
     def summary(self, rows: Iterable[Row]) -> None:
-        if self.summaries is not None:
-            self._put_summary(rows, self.summaries.show)
+        self._put_summary(rows, self.summaries.show)
 
     def _put_summary(self, rows: Iterable[Row], show: Callable[[Row], None]) -> None:
         for row in rows:
@@ -261,8 +259,7 @@ class TextPlans(PlanPrinter):
             )
 
 
-_CARVED_COLUMNS = ("log", "batches", "records", "size", "offsets", "gaps", "named by")
-_CARVED_LEFT = {"log", "named by"}
+_CARVED = columns_of("log batches# records# size# offsets# gaps# named_by")
 
 
 class CarvedTable(PlanPrinter):
@@ -270,26 +267,24 @@ class CarvedTable(PlanPrinter):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._lines: list[tuple[str, ...]] = [_CARVED_COLUMNS]
+        self._rows: list[dict[str, str]] = []
 
     def _put_facts(self, plan: Plan) -> None:
         for row in plan.facts:
-            counts = str(row["batches"]), str(row["records"])
-            offsets = f"{row['firstOffset']} to {row['lastOffset']}"
             told, name = row["evidence"], os.path.basename(plan.directory)
             named_by = " ".join(f"{each}?" for each in told["candidates"][:2]) or told["name"] or ""
-            cells = name, *counts, shown_bytes(row["bytes"]), offsets, str(row["gaps"]), named_by
-            self._lines.append(tuple(map(on_one_line, cells)))
+            cells = {
+                "log": name, "batches": str(row["batches"]), "records": str(row["records"]),
+                "size": shown_bytes(row["bytes"]), "offsets": f"{row['firstOffset']} to {row['lastOffset']}",
+                "gaps": str(row["gaps"]), "named by": named_by,
+            }  # fmt: skip
+            self._rows.append({title: on_one_line(cell) for title, cell in cells.items()})
 
     def finish(self, outcome: Outcome) -> None:
         super().finish(outcome)
-        widths = [max(map(len, column)) for column in zip(*self._lines, strict=True)]
-        for line in self._lines if len(self._lines) > 1 else ():
-            cells = [
-                cell.ljust(width) if name in _CARVED_LEFT else cell.rjust(width)
-                for name, cell, width in zip(_CARVED_COLUMNS, line, widths, strict=True)
-            ]
-            self.sink.put("  ".join(cells).rstrip())
+        if self._rows:
+            for line in Columns(_CARVED, self._rows, LONGEST_LINE, gap="  ").lines(self._rows, Paint()):
+                self.sink.put(line)
 
 
 _MAX_LEFT_OUT = 5
@@ -348,34 +343,30 @@ class JsonPlans(PlanPrinter):
 
     def finish(self, outcome: Outcome) -> None:
         super().finish(outcome)
-        self.sink.put_row(summary_row(self.totals, outcome, self._is_dry) | outcome.facts)
+        totals = self.totals
+        row: Row = {
+            "type": "summary",
+            "changed": outcome.has_changed,
+            "dryRun": self._is_dry,
+            "damageRemains": outcome.damage_remains,
+            "directories": totals.directories,
+            "actions": dict(sorted(totals.actions.items())),
+            "removedBytes": totals.removed_bytes,
+            "replacedBytes": totals.rewritten_bytes,
+            "removedRecords": totals.records,
+            "missingOffsets": totals.missing_offsets,
+            "gaps": [
+                {"directory": name_value(directory), "firstOffset": first, "lastOffset": last}
+                for directory, first, last in totals.gaps
+            ],
+            **fields_of(totals, "new_bytes", "peak_bytes"),
+            "kept": row_of(totals.kept, is_name=True),
+            "failed": row_of(sorted(outcome.errors), is_name=True),
+        }
+        if outcome.left_alone is not None:
+            row["leftAlone"] = row_of(outcome.left_alone, is_name=True)
+        self.sink.put_row(row | outcome.facts)
         self.sink.flush()
-
-
-def summary_row(totals: PlanTotals, outcome: Outcome, is_dry: bool) -> Row:
-    """Returns the last object of the output of a changing command."""
-    row: Row = {
-        "type": "summary",
-        "changed": outcome.has_changed,
-        "dryRun": is_dry,
-        "damageRemains": outcome.damage_remains,
-        "directories": totals.directories,
-        "actions": dict(sorted(totals.actions.items())),
-        "removedBytes": totals.removed_bytes,
-        "replacedBytes": totals.rewritten_bytes,
-        "removedRecords": totals.records,
-        "missingOffsets": totals.missing_offsets,
-        "gaps": [
-            {"directory": name_value(directory), "firstOffset": first, "lastOffset": last}
-            for directory, first, last in totals.gaps
-        ],
-        **fields_of(totals, "new_bytes", "peak_bytes"),
-        "kept": [name_value(path) for path in totals.kept],
-        "failed": [name_value(path) for path in sorted(outcome.errors)],
-    }
-    if outcome.left_alone is not None:
-        row["leftAlone"] = [name_value(path) for path in outcome.left_alone]
-    return row
 
 
 def plan_printer(
@@ -499,15 +490,18 @@ def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) ->
     """Prints the changes, oldest first for each directory."""
     if form == "json":
         for change in found:
+            author = change.author
+            words = None if author is None else row_of(author.arguments, is_name=True)
             row: Row = {
                 "type": "change",
                 "directory": name_value(change.directory),
                 **fields_of(change, "number", "time_ms", "command", "state", "kept_bytes"),
                 "kept": name_value(change.kept) if change.kept else None,
-                **_author_fields(change.author),
-                "files": [
-                    {"file": name_value(name), **fields_of(each, *each._fields)} for name, each in change.files.items()
-                ],
+                "user": author and author.user,
+                "host": author and author.host,
+                "kseg": author and author.version,
+                "arguments": words,
+                "files": [{"file": name_value(name), **row_of(each)} for name, each in change.files.items()],
             }
             sink.put_row(row if change.partitions is None else row | {"partitions": change.partitions})
         kept = sum(change.kept_bytes for change in found)
@@ -532,14 +526,6 @@ def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) ->
         else:
             for number, time, state, size, command in map(_change_cells, changes):
                 sink.put(f"  {number:>3}  {time}  {state:<9}  {size:>10}  {command}")
-
-
-def _author_fields(author: Author | None) -> Row:
-    """Returns who has made a change; all null in records of older versions, ``arguments`` also for Python."""
-    if author is None:
-        return dict.fromkeys(("user", "host", "kseg", "arguments"))
-    words = None if author.arguments is None else [name_value(word) for word in author.arguments]
-    return {"user": author.user, "host": author.host, "kseg": author.version, "arguments": words}
 
 
 def _change_cells(change: KnownChange) -> tuple[str, ...]:
@@ -577,34 +563,38 @@ _CLEANED = {
 }
 
 
-class CompactionPrinter:
-    """Prints each partition with `show`, and its segments with --verbose."""
+class ChangeSummaries:
+    """Prints what compactions and erasures do to each partition as messages; the segments with --verbose."""
 
-    def __init__(self, _sink: Sink, notices: Notices) -> None:
+    def __init__(self, notices: Notices) -> None:
         self._notices = notices
         self._rows: list[Row] = []
 
     def show(self, row: Row) -> None:
-        directory = name_of(row["directory"])
         if row["type"] == "cleanedSegment":
             sources = ", ".join(map(str, row["sources"][:8])) + (", ..." if len(row["sources"]) > 8 else "")
             sizes = f"{shown_bytes(row['bytesBefore'])} -> {shown_bytes(row['bytesAfter'])}"
-            self._notices.detail(
-                f"{directory}: segment {row['baseOffset']} from {sources}: {sizes}, {row['records']} -> {row['kept']} "
-                "records"
-            )
-            return
-        self._rows.append(row)
-        for line in _compacted(row):
-            self._notices.warning(f"{directory}: {line}")
+            counts = f"{row['records']} -> {row['kept']} records"
+            segment = f"{name_of(row['directory'])}: segment {row['baseOffset']}"
+            self._notices.detail(f"{segment} from {sources}: {sizes}, {counts}")
+        elif row["type"] in _LINES_OF:
+            self._rows.append(row)
+            is_idle = row["type"] == "erasure" and not (row["records"] or row["purged"] or row["deleted"])
+            say = self._notices.detail if is_idle else self._notices.warning
+            for line in _LINES_OF[row["type"]](row):
+                say(f"{name_of(row['directory'])}: {line}")
 
     def total(self) -> None:
         """Prints the sum of several partitions."""
-        done = [row for row in self._rows if row["rounds"]]
+        done = [row for row in self._rows if row["type"] == "erasure" or row["rounds"]]
         if len(done) < 2:
             return
-        before, after = (sum(row[name] for row in done) for name in ("bytesBefore", "bytesAfter"))
-        records, kept = (sum(row[name] for row in done) for name in ("records", "kept"))
+        records = sum(row["records"] for row in done)
+        if done[0]["type"] == "erasure":
+            count = plural(sum(bool(row["records"]) for row in done), "partition", "partitions")
+            self._notices.warning(f"in all {plural(records, 'record', 'records')} in {count}")
+            return
+        before, after, kept = (sum(row[name] for row in done) for name in ("bytesBefore", "bytesAfter", "kept"))
         self._notices.warning(
             f"in all {len(done)} partitions: {shown_bytes(before)} -> {shown_bytes(after)}, {records} -> {kept} records"
         )
@@ -645,26 +635,6 @@ def _compacted(row: Row) -> list[str]:
     return lines + [f"not cleaned: {stop}" for stop in row["stops"]]
 
 
-class ErasurePrinter:
-    """Prints what is erased from each partition, and where the records may be besides."""
-
-    def __init__(self, _sink: Sink, notices: Notices) -> None:
-        self._notices = notices
-        self._records: list[int] = []
-
-    def show(self, row: Row) -> None:
-        self._records.append(row["records"])
-        say = self._notices.warning if row["records"] or row["purged"] or row["deleted"] else self._notices.detail
-        for line in _erased(row):
-            say(f"{name_of(row['directory'])}: {line}")
-
-    def total(self) -> None:
-        """Prints the sum of several partitions."""
-        if len(self._records) > 1:
-            count = plural(len([each for each in self._records if each]), "partition", "partitions")
-            self._notices.warning(f"in all {plural(sum(self._records), 'record', 'records')} in {count}")
-
-
 def _erased(row: Row) -> list[str]:
     count = plural(row["rewritten"], "segment", "segments")
     lines = [f"{plural(row['records'], 'record', 'records')} in {count} of {row['segments']}"]
@@ -682,6 +652,8 @@ def _erased(row: Row) -> list[str]:
     return lines + [f"{name_of(path)}: has another name elsewhere, which keeps its bytes" for path in row["otherNames"]]
 
 
+_LINES_OF = {"compaction": _compacted, "erasure": _erased}
+
 _SOURCES = {
     "option": "by option", "topic": "the topic's", "server": "by the broker's file", "default": "Kafka's default",
     "checkpoint": "cleaner-offset-checkpoint has the partition", "name": "as brokers create the topic",
@@ -698,7 +670,7 @@ _HELD = {
 class RetentionPrinter:
     """Prints a partition's settings, then for each segment the decision and the reasons."""
 
-    def __init__(self, sink: Sink, _notices: Notices, color: str) -> None:
+    def __init__(self, sink: Sink, color: str) -> None:
         self._sink, self._paint = sink, Paint(color, sink.is_terminal)
         self._partition: Row = {}
 
@@ -782,10 +754,3 @@ def _retention_reasons(partition: Row, row: Row) -> Iterator[str]:
     elif row["goesAt"] is None:
         is_kept = "delete" not in partition["cleanupPolicy"]
         yield "its cleanup.policy deletes nothing by age or size" if is_kept else "no limit applies to it"
-
-
-ChangeSummaryPrinter = CompactionPrinter | RetentionPrinter | ErasurePrinter
-"""Prints the summary of each partition as text: `show` gets its rows one by one. `total` follows the totals of the
-plans.
-"""
-Summaries = Callable[[Sink, Notices], ChangeSummaryPrinter]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from kseg.errors import KsegError
 from kseg.findings import table as catalog
 from kseg.findings.table import ERROR, INFO, KINDS, SEVERITIES, WARNING, Kind, severity_of, texts_of
-from kseg.formats.json_values import fields_of, name_value
+from kseg.formats.json_values import fields_of, name_value, row_of
 from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, fleet_table, sorted_rows
 from kseg.output.notices import COPIED_INDENT, Notices, on_one_line, terminal_width
 from kseg.output.progress import Progress
@@ -25,7 +25,6 @@ from kseg.quantities import named_path, plural, quoted, shell_line, show_span, s
 from kseg.segment.paths import some, walk_path
 from kseg.stores.place import Place
 from kseg.verification.report import (
-    AssignedPartition,
     CheckReporter,
     ClusterState,
     Comparison,
@@ -258,13 +257,11 @@ def _some(codes: list[str]) -> str:
 
 def _place(finding: Finding) -> str:
     """Returns where the finding is in its file, "" if it concerns the whole file."""
-    parts = []
-    if finding.position is not None:
-        parts.append(f"byte {finding.position}")
-    if finding.offset is not None:
-        parts.append(f"offset {finding.offset}")
-    if finding.length is not None:
-        parts.append(f"{finding.length} bytes")
+    parts = [
+        text.format(number)
+        for text, number in (("byte {}", finding.position), ("offset {}", finding.offset), ("{} bytes", finding.length))
+        if number is not None
+    ]
     return f" at {', '.join(parts)}" if parts else ""
 
 
@@ -340,7 +337,7 @@ def _numbers(nodes: Iterable[int]) -> str:
 def start_text(start: NodeStart) -> str:
     """Returns a sentence about what the start of a node does."""
     verdict = {True: "starts", False: "does not start, because ", None: "start not judged: "}[start.starts]
-    text = f"node of {some(start.directories)}: {verdict}{'; '.join(start.because[:SHOWN_REASONS])}"
+    text = f"node of {some(start.log_directories)}: {verdict}{'; '.join(start.because[:SHOWN_REASONS])}"
     if len(start.because) > SHOWN_REASONS:
         text += f"; {plural(len(start.because) - SHOWN_REASONS, 'more reason', 'more reasons')}"
     for verb, paths in (
@@ -351,21 +348,16 @@ def start_text(start: NodeStart) -> str:
             text += f"; {verb} {plural(len(paths), 'partition', 'partitions')} ({names})"
     for lead, assigned in (("; creates empty", start.creates), ("; has no directory here for", start.lacks)):
         if assigned:
-            names = some([partition.name for partition in assigned])
+            names = some([one.partition for one in assigned])
             text += f"{lead} {plural(len(assigned), 'partition', 'partitions')} ({names})"
     if start.sets_aside is None:
         text += "; which it sets aside as -stray is not known"
     if start.deleted_files:
         text += f"; deletes {plural(start.deleted_files, 'file', 'files')} (.deleted)"
     if start.releases is not None:
-        text += f"; its metadata are for {_range_of(start.releases)}"
+        ends = " to ".join(dict.fromkeys([*start.releases[:1], *start.releases[-1:]]))
+        text += f"; its metadata are for {f'Kafka {ends}' if ends else 'no release that is known'}"
     return text
-
-
-def _range_of(releases: list[str]) -> str:
-    if not releases:
-        return "no release that is known"
-    return f"Kafka {releases[0]}" + (f" to {releases[-1]}" if len(releases) > 1 else "")
 
 
 def _panel(report: Report, hint: str, is_colored: bool, width: int) -> str:
@@ -463,24 +455,24 @@ class JsonFindings(FindingsPrinter):
                 "ok": totals.errors == 0 and report.is_whole,
                 "next": [step.argv for step in report.steps],
                 "notJudged": totals.not_judged,
-                "nodes": [node_row(start) for start in report.starts],
-                "clusters": [cluster_row(cluster) for cluster in report.clusters],
+                "nodes": [state_row(start) for start in report.starts],
+                "clusters": [state_row(cluster) for cluster in report.clusters],
             }
         )
         self.sink.flush()
 
 
+_NAMES = frozenset({
+    "file", "topic", "directory", "log_directories", "recovers", "sets_aside", "deletes", "partition", "log_directory",
+})  # fmt: skip
+"""Fields with names of files and topics."""
+
+
 def finding_row(finding: Finding) -> dict[str, Any]:
     """Returns a finding as a JSON object; paths and transactional ids are bytes."""
     details = finding.details
-    return {
-        "type": "finding",
-        **fields_of(finding, "code", "severity"),
-        "file": name_value(finding.file),
-        **fields_of(finding, "position", "length", "offset", "message"),
-        "details": details | {key: name_value(details[key]) for key in ("other", "transactionalId") if key in details},
-        **fields_of(finding, "repair", "needs"),
-    }
+    names = {key: name_value(details[key]) for key in ("other", "transactionalId") if key in details}
+    return {"type": "finding", **row_of(finding._replace(details=details | names), _NAMES)}
 
 
 def comparison_row(comparison: Comparison) -> dict[str, Any]:
@@ -500,55 +492,11 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
     } | (fields_of(comparison, "by", "repeated_here", "repeated_there", "out_of_order") if comparison.by else {})
 
 
-def node_row(start: NodeStart) -> dict[str, Any]:
-    """Returns the start of a node as a JSON object."""
-    return {
-        "logDirectories": [name_value(path) for path in start.directories],
-        "starts": start.starts,
-        "because": start.because,
-        "recovers": [name_value(path) for path in start.recovers],
-        "setsAside": None if start.sets_aside is None else [name_value(path) for path in start.sets_aside],
-        "deletes": [name_value(path) for path in start.deletes],
-        "deletedFiles": start.deleted_files,
-        "creates": None if start.creates is None else _assigned(start.creates),
-        "lacks": _assigned(start.lacks),
-        "releases": start.releases,
-    }
-
-
-def cluster_row(cluster: ClusterState) -> dict[str, Any]:
-    """Returns the nodes of a cluster, with the partitions of which a start may lose records and the commands that keep
-    them, as a JSON object."""
-    return {
-        **fields_of(cluster, "cluster_id", "nodes"),
-        "voters": [fields_of(voter, *voter._fields) for voter in cluster.voters],
-        "partitions": [
-            {
-                "topic": name_value(one.topic),
-                "partition": one.partition,
-                "copies": [
-                    fields_of(copy, *copy._fields)
-                    | {"directory": None if copy.directory is None else name_value(copy.directory)}
-                    for copy in one.copies
-                ],
-                "outcome": one.outcome,
-                "ranges": [fields_of(lost, *lost._fields) for lost in one.ranges],
-            }
-            for one in cluster.partitions
-        ],
-        "copies": [
-            fields_of(copy, *copy._fields) | {"logDirectories": [name_value(path) for path in copy.log_directories]}
-            for copy in cluster.copies
-        ],
-        **fields_of(cluster, "commands", "last_resort"),
-    }
-
-
-def _assigned(partitions: list[AssignedPartition]) -> list[dict[str, object]]:
-    return [
-        {"partition": name_value(name), "logDirectory": None if directory is None else name_value(directory)}
-        for name, directory in partitions
-    ]
+def state_row(state: NodeStart | ClusterState) -> dict[str, Any]:
+    """Returns the start of a node, or the nodes of a cluster with the partitions of which a start may lose records and
+    the commands that keep them, as a JSON object."""
+    row: dict[str, Any] = row_of(state, _NAMES)
+    return row
 
 
 # A JUnit report for CI servers: a suite for each partition, a test case for each file.

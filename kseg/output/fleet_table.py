@@ -6,16 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from kseg.output.notices import on_one_line
-from kseg.output.terminal import Column, Columns, Paint
+from kseg.output.terminal import Columns, Paint, columns_of
 from kseg.quantities import MINUTES, plural, shown_bytes, shown_time
 
 FLEET_WIDTH = 200
 """Width of the table in a pipe."""
-_COLUMNS = (
-    Column("PARTITION", is_number=False), Column("SIZE"), Column("SEGMENTS", 3), Column("BATCHES", 4),
-    Column("RECORDS", 1), Column("FORMATS", 2, is_number=False), Column("DAMAGED", color="red"),
-    Column("ERRORS", color="red"), Column("WARNINGS", color="yellow"),
-    Column("OLDEST", 7, is_number=False), Column("NEWEST", 6, is_number=False), Column("CLEANER", 5, is_number=False),
+_COLUMNS = columns_of(
+    "PARTITION SIZE# SEGMENTS#/3 BATCHES#/4 RECORDS#/1 FORMATS/2 DAMAGED# ERRORS# WARNINGS# OLDEST/7 NEWEST/6 "
+    "CLEANER/5",
+    DAMAGED="red", ERRORS="red", WARNINGS="yellow",
 )  # fmt: skip
 _SUMMED = ("bytes", "files", "batches", "records", "damagedBytes", "errors", "warnings")
 
@@ -36,7 +35,7 @@ def fleet_table(
     last |= {"PARTITION": plural(len(rows), "partition", "partitions")}
     last |= dict.fromkeys(("OLDEST", "NEWEST", "FORMATS", "CLEANER"), "")
     columns = Columns(chosen, [*shown, last], width)
-    lines = [columns.heading(paint), *(columns.line(each, paint) for each in shown)]
+    lines = [*columns.lines(shown, paint)]
     if unlisted := len(rows) - len(shown):
         rest = plural(unlisted, "partition has", "partitions have")
         lines.append(f"{rest} no problem: --sort lists {'it' if unlisted == 1 else 'them'}")

@@ -63,7 +63,6 @@ class HexLines:
         self.put, self.paint, self.width = put, paint, width
         self.first = positions[0] if positions else 0
         self.last = positions[1] if positions else None
-        self.is_limited = positions is not None
         self.sign = "+" if is_unpacked else ""
         """Prefix of positions."""
         self._entries_left = UNPACKED_ENTRIES if is_unpacked else None
@@ -135,7 +134,7 @@ class HexLines:
             start += (self.first - position - start) // ROW_BYTES * ROW_BYTES
         if self.last is not None:
             stop = min(stop, start + -(-(self.last + 1 - position - start) // ROW_BYTES) * ROW_BYTES)
-        left = stop - start if self.is_limited else shown_bytes
+        left = shown_bytes if self.last is None else stop - start
         window, window_at = b"", start
         while start < stop:
             if left <= 0:
@@ -176,16 +175,13 @@ def preview(data: BytesLike) -> str:
 
 def _zeros(data: Sliceable, start: int, stop: int) -> int:
     """Returns the number of zero bytes at the start of data[start:stop], in complete rows unless they reach the end."""
-    at = start
-    step = MIN_ZERO_ROWS * ROW_BYTES  # small at first, because there can be many short runs
-    while at < stop:
-        window = bytes(data[at : min(at + step, stop)])
-        if window != bytes(len(window)):
-            at += len(window) - len(window.lstrip(b"\0"))
-            return (at - start) // ROW_BYTES * ROW_BYTES
+    at, step = start, MIN_ZERO_ROWS * ROW_BYTES  # small at first, because there can be many short runs
+    while at < stop and not (window := bytes(data[at : min(at + step, stop)])).strip(b"\0"):
         at += len(window)
         step = min(2 * step, WINDOW_BYTES)
-    return at - start
+    if at == stop:
+        return at - start
+    return (at + len(window) - len(window.lstrip(b"\0")) - start) // ROW_BYTES * ROW_BYTES
 
 
 DAMAGE_BYTES = 256

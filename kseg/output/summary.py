@@ -1,219 +1,19 @@
-"""``kseg stats``: statistics of each partition (or of its given files): text, a panel on a terminal, or JSON."""
+"""Statistics of a partition as text, or as a panel on a terminal."""
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
-from kseg.formats.compressing import Target
-from kseg.formats.json_values import name_of, name_value
-from kseg.formats.rows import Scratch, UndecodableError
+from kseg.formats.json_values import name_of
 from kseg.output.notices import on_one_line
-from kseg.output.printer import Printer, Style
-from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, clipped, drawn
 from kseg.quantities import plural, show_span, shown_bytes, shown_time
-from kseg.segment.files import OFFSETS_TOPIC, Listing, SegmentFile
-from kseg.segment.items import Batch, Damage, Spans, all_rows
-from kseg.segment.paths import all_bytes
-from kseg.segment.reader import Run, SegmentReader
-from kseg.segment.recompression import Recompression, Saving
-from kseg.segment.summary import LogSummary, Row, ratio_of, records_per_hour
-from kseg.stores.place import Place
+from kseg.segment.recompression import Saving
+from kseg.segment.summary import Row, ratio_of, records_per_hour
 
-BacklogOf = Callable[[str, str], dict[str, Any] | None]
-"""Returns the backlog of the log cleaner in a partition directory, as JSON; None if the partition is not compacted. The
-second argument names the damage that stops a cleaner, "" for none."""
-
-
-_SHOWN_GROUPS, _MAX_GROUPS = 5, 100
+_SHOWN_GROUPS = 5
 _MUCH_MORE = 1.5
 """Other files than segments are told from this multiple of the segments' size on; indexes take less."""
-
-
-class GroupSizes:
-    """The records in __consumer_offsets, and the bytes of their keys and values, by group."""
-
-    def __init__(self) -> None:
-        self._sizes: dict[bytes, list[int]] = {}
-
-    def add(self, batch: Batch) -> None:
-        """Adds a batch; what cannot be decoded is left out, as it is counted elsewhere."""
-        if batch.is_control or not batch.is_valid:
-            return
-        with suppress(UndecodableError):
-            for rows in batch.rows():
-                for _, key, value in rows.entries():
-                    # Each key begins with its version (i16), then the group (i16 length, bytes).
-                    length = int.from_bytes(key[2:4], "big") if key is not None and len(key) >= 4 else 0
-                    if key is not None and 0 < length <= len(key) - 4:
-                        sizes = self._sizes.setdefault(bytes(key[4 : 4 + length]), [0, 0])
-                        sizes[0] += 1
-                        sizes[1] += len(key) + len(value or b"")
-
-    def largest(self, most: int | None = None) -> list[Row]:
-        """Returns the groups, or at most so many, those with most bytes first."""
-        found = sorted(self._sizes.items(), key=lambda item: (-item[1][1], item[0]))[:most]
-        return [
-            {"group": name_value(os.fsdecode(name)), "records": records, "bytes": size}
-            for name, (records, size) in found
-        ]
-
-
-class SummaryPrinter(Printer):
-    """Counts its input and writes one summary for each directory; `close` writes the last one.
-
-    ``what_if``: codecs for which the savings of recompression are estimated, from about ``sample`` batches.
-    ``fleet``: makes one table of all summaries, instead of text for each; ``backlog``: see `BacklogOf`.
-    """
-
-    def __init__(
-        self,
-        sink: Sink,
-        scratch: Scratch,
-        *,
-        as_json: bool = False,
-        paint: Paint | None = None,
-        what_if: Sequence[Target] = (),
-        sample: int | None = None,
-        jobs: int = 1,
-        fleet: Callable[[list[Row]], str] | None = None,
-        backlog: BacklogOf = lambda *_: None,
-    ) -> None:
-        super().__init__(sink, Style(), scratch)
-        self._as_json = as_json
-        self._paint = paint or Paint()
-        self._targets, self._sample, self._jobs = what_if, sample, jobs
-        self._fleet, self._backlog = fleet, backlog
-        self._of_fleet: list[Row] = []
-        self._damaged: tuple[str, str] | None = None
-        """The first file with damage, and a few words on it."""
-        self._directory: str | None = None
-        self._paths: list[str] = []
-        self._is_whole = False
-        self._summary = LogSummary(scratch)
-        self._recompressions: list[Recompression] = []
-        self._savings: list[list[Saving]] = []
-        """Those of each directory so far."""
-        self._is_first = True
-        self._groups: GroupSizes | None = None
-        self._listing: Listing | None = None
-        self.is_of_directory = False
-        """Whether the next PATH is a directory: the summary then has its name, even for a single file."""
-        self.listing: Listing | None = None
-        """The entries of that directory, if it has been listed."""
-
-    def begin(self, file: SegmentFile) -> None:
-        directory = Place(file.path).parent
-        is_another = directory != self._directory or self.is_of_directory != self._is_whole
-        if self._directory is not None and is_another:
-            self._end_directory()
-        if self._directory is None:
-            self._directory, self._damaged = directory, None
-            self._summary = LogSummary(self.scratch)
-            self._recompressions = [
-                Recompression(target, self.scratch.max_batch_bytes, self._jobs, self._sample)
-                for target in self._targets
-            ]
-        self._paths.append(file.path)
-        self._is_whole, self._listing = self.is_of_directory, self.listing
-        self._summary.add_file(0)
-        if file.topic != OFFSETS_TOPIC:
-            self._groups = None
-        elif self._groups is None or is_another:
-            self._groups = GroupSizes()
-
-    def run(self, reader: SegmentReader, run: Run) -> None:
-        problems = self._summary.problems.total()
-        self._summary.bytes += run.end - run.position
-        self._summary.add_run(reader, run)
-        for i in range(run.count) if self._recompressions or self._groups is not None else ():
-            batch = reader.batch(run, i, keep=False)
-            if self._groups is not None:
-                self._groups.add(batch)
-            for recompression in self._recompressions:
-                recompression.add(batch)
-        self._count_problems(problems)
-
-    def batch(self, batch: Batch, spans: Spans = all_rows) -> None:
-        """Counts the whole batch; ``spans`` is ignored."""
-        problems = self._summary.problems.total()
-        self._summary.bytes += batch.size
-        self._summary.add_batch(batch)
-        if self._groups is not None:
-            self._groups.add(batch)
-        for recompression in self._recompressions:
-            recompression.add(batch)
-        self._count_problems(problems)
-
-    def _count_problems(self, before: int) -> None:
-        found = self._summary.problems.total() - before
-        self.errors += found
-        if found and self._summary.problems["undecodable-records"]:
-            self._keep_first_damage("undecodable-records")
-
-    def damage(self, damage: Damage) -> None:
-        self.errors += 1
-        self._summary.bytes += damage.length
-        self._summary.add_damage(damage)
-        self._keep_first_damage(damage.code)
-
-    def _keep_first_damage(self, code: str) -> None:
-        if self._damaged is None:
-            self._damaged = self._paths[-1], f"{code} in {os.path.basename(self._paths[-1])}"
-
-    def close(self) -> None:
-        """Writes the summary of everything since the last one, and the table of all."""
-        self._end_directory()
-        if len(self._savings) > 1 and not self._as_json:
-            for line in ["", *map(_total_line, zip(*self._savings, strict=True))]:
-                self.sink.put(line)
-            self.sink.flush()
-        if self._fleet is not None:
-            self.sink.write(self._fleet(self._of_fleet).encode("utf-8", "surrogateescape"))
-            self.sink.flush()
-
-    def _end_directory(self) -> None:
-        if self._directory is None:
-            return
-        savings = [recompression.finish() for recompression in self._recompressions]
-        self._recompressions = []
-        self._savings += [savings] * bool(savings)
-        path = self._paths[0] if len(self._paths) == 1 and not self._is_whole else self._directory or "."
-        found = {"type": "summary", "path": name_value(path), **self._summary.as_object()}
-        if savings:
-            found["whatIf"] = _saving_object(savings[0])
-        if len(savings) > 1:
-            found["whatIfs"] = [_saving_object(saving) for saving in savings]
-        # Any damage stops a cleaner but that of the active segment, which it does not read.
-        damaged, obstacle = self._damaged or ("", "")
-        obstacle = obstacle if damaged != self._paths[-1] else ""
-        found["cleaner"] = self._backlog(path, obstacle) if self._is_whole else None
-        found["allBytes"] = None if self._listing is None else all_bytes(self._listing)
-        found["groups"] = None if self._groups is None else self._groups.largest(_MAX_GROUPS)
-        if self._as_json:
-            self.sink.put_row(found)
-        elif self._fleet is not None:
-            self._of_fleet.append(found)
-        elif self.sink.is_terminal:
-            self.sink.write(summary_panel(found, path, savings, self._paint).encode("utf-8", "surrogateescape"))
-        else:
-            between = [""] * (not self._is_first)
-            for line in [*between, *summary_lines(found, path, savings, self._paint)]:
-                self.sink.put(line)
-        self.sink.flush()
-        self._is_first = False
-        self._directory, self._paths = None, []
-
-
-def _saving_object(saving: Saving) -> Row:
-    speed = saving.megabytes_per_second
-    return {
-        "compression": saving.target.name, "level": saving.target.level, "batches": saving.batches,
-        "sampledBatches": saving.sampled, "bytesBefore": saving.before, "bytesAfter": saving.after,
-        "bytesSaved": saving.before - saving.after, "isExact": saving.is_exact, "error": saving.error,
-        "bytesUntouched": saving.untouched, "megabytesPerSecond": None if speed is None else round(speed, 1),
-    }  # fmt: skip
 
 
 _LABEL_WIDTH = 20
@@ -404,7 +204,7 @@ def savings_lines(savings: Sequence[Saving], paint: Paint) -> list[str]:
     return lines
 
 
-def _total_line(savings: Sequence[Saving]) -> str:
+def total_line(savings: Sequence[Saving]) -> str:
     """Returns the sum over all directories for one codec."""
     before, after = (sum(getattr(saving, name) for saving in savings) for name in ("before", "after"))
     about = "" if all(saving.is_exact for saving in savings) else "about "

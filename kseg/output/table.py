@@ -12,21 +12,10 @@ from kseg.formats.rows import Scratch, UndecodableError
 from kseg.output.notices import on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
-from kseg.output.terminal import Column, Columns, Paint, clipped, display_width
+from kseg.output.terminal import Columns, Paint, clipped, columns_of, display_width
 from kseg.quantities import MINUTES, SECONDS, plural, show_span, shown_bytes, shown_time
+from kseg.segment import items
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import (
-    Batch,
-    Damage,
-    Message,
-    Message07,
-    Problem,
-    Record,
-    RecordBatch,
-    Spans,
-    all_rows,
-    records_of,
-)
 
 FIRST_ROWS = 200
 """Number of rows from which column widths are chosen."""
@@ -36,22 +25,10 @@ MIN_WIDE_WIDTH = 120
 MIN_SECONDS_WIDTH = 64
 """A narrower table has times without seconds."""
 _PREVIEW_BYTES = 2048
-
-
-COLUMNS = (
-    Column("POSITION", color="bright_black"),
-    Column("SIZE", 1),
-    Column("OFFSETS", color="cyan"),
-    Column("COUNT"),
-    Column("MAX TIMESTAMP", is_number=False),
-    Column("CODEC", is_number=False),
-    Column("PRODUCER", 2),
-    Column("SEQUENCES", 3),
-    Column("LEADER EPOCH", 4),
-    Column("CRC", 5),
-    Column("KIND", is_number=False),
-)
-
+COLUMNS = columns_of(
+    "POSITION# SIZE#/1 OFFSETS# COUNT# MAX_TIMESTAMP CODEC PRODUCER#/2 SEQUENCES#/3 LEADER_EPOCH#/4 CRC#/5 KIND",
+    POSITION="bright_black", OFFSETS="cyan",
+)  # fmt: skip
 
 TableRow = tuple[dict[str, str] | None, str, str | None]
 """Cells of a batch by title, or None; a complete line instead; the color of the line, None: that of each cell."""
@@ -78,7 +55,7 @@ class TablePrinter(Printer):
         self.files += 1
         self._add((None, self._paint(on_one_line(file.path), bold=True), None))
 
-    def batch(self, batch: Batch, spans: Spans = all_rows) -> None:
+    def batch(self, batch: items.Batch, spans: items.Spans = items.all_rows) -> None:
         problems = batch.check() if self.style.deep else batch.problems
         self.errors += bool(problems)
         self._add_to_totals(batch, bool(problems))
@@ -88,7 +65,7 @@ class TablePrinter(Printer):
         if self.style.deep:
             self._records(batch, spans)
 
-    def damage(self, damage: Damage) -> None:
+    def damage(self, damage: items.Damage) -> None:
         self.errors += 1
         self._damaged_ranges += 1
         self._damaged_bytes += damage.length
@@ -122,7 +99,7 @@ class TablePrinter(Printer):
             self.sink.put(self._paint(f"{damage}; batches with problems: {self._problems:,}", "red"))
         self.sink.flush()
 
-    def _add_to_totals(self, batch: Batch, is_wrong: bool) -> None:
+    def _add_to_totals(self, batch: items.Batch, is_wrong: bool) -> None:
         self._batches += 1
         self._bytes += batch.size
         self._problems += is_wrong
@@ -135,7 +112,7 @@ class TablePrinter(Printer):
         self._extend("offsets", batch.last_offset if batch.base_offset is None else batch.base_offset)
         self._extend("offsets", batch.last_offset)
         times = [batch.max_timestamp]
-        if isinstance(batch, RecordBatch):
+        if isinstance(batch, items.RecordBatch):
             if batch.header.delete_horizon_ms is not None:
                 self._extend("horizons", batch.header.delete_horizon_ms)
             elif batch.header.record_count:
@@ -148,11 +125,11 @@ class TablePrinter(Printer):
         least, largest = self._extents.get(name, (number, number))
         self._extents[name] = min(least, number), max(largest, number)
 
-    def _cells(self, batch: Batch, problems: list[Problem]) -> dict[str, str]:
+    def _cells(self, batch: items.Batch, problems: list[items.Problem]) -> dict[str, str]:
         header: Any = batch.header
         count = _count_of(batch, self.style.deep)
         first = batch.base_offset
-        if self.style.deep and isinstance(batch, Message):
+        if self.style.deep and isinstance(batch, items.Message):
             first = batch.extent()[0]
         found = {
             "POSITION": str(batch.position),
@@ -164,7 +141,7 @@ class TablePrinter(Printer):
             "CRC": f"{header.crc:08x}",
             "KIND": _kind(batch, bool(problems)),
         }
-        if isinstance(batch, RecordBatch):
+        if isinstance(batch, items.RecordBatch):
             has_producer = header.producer_id != -1
             found["PRODUCER"] = f"{header.producer_id}/{header.producer_epoch}" if has_producer else "-"
             has_sequence = header.base_sequence != -1
@@ -178,16 +155,16 @@ class TablePrinter(Printer):
             return shown_time(ms)
         return shown_time(ms, MINUTES if self._width < MIN_SECONDS_WIDTH else SECONDS)
 
-    def _records(self, batch: Batch, spans: Spans) -> None:
+    def _records(self, batch: items.Batch, spans: items.Spans) -> None:
         try:
             for rows in batch.rows_before_fault():
                 for first, stop in spans(rows):
-                    for record in records_of(rows.part(first, stop), batch.timestamp_kind):
+                    for record in items.records_of(rows.part(first, stop), batch.timestamp_kind):
                         self._record(batch, record)
         except UndecodableError:
             return  # the line of problems reports it
 
-    def _record(self, batch: Batch, record: Record) -> None:
+    def _record(self, batch: items.Batch, record: items.Record) -> None:
         time = "" if record.timestamp is None or record.timestamp < 0 else f" {shown_time(record.timestamp)}"
         head = f"  {record.offset:>12}{time}"
         if batch.is_control:
@@ -231,26 +208,26 @@ class TablePrinter(Printer):
             self.sink.put(self._paint(line, color) if color else line)
 
 
-def _count_of(batch: Batch, deep: bool) -> int | None:
+def _count_of(batch: items.Batch, deep: bool) -> int | None:
     """Returns the number of records of a batch; None if only decompression would reveal it."""
-    if isinstance(batch, RecordBatch):
+    if isinstance(batch, items.RecordBatch):
         return max(batch.header.record_count, 0)
     if batch.header.codec == 0:
         return 1
-    return batch.extent()[1] if deep and isinstance(batch, Message) else None
+    return batch.extent()[1] if deep and isinstance(batch, items.Message) else None
 
 
 def _span(first: int | None, last: int) -> str:
     return f"?..{last}" if first is None else str(last) if first == last else f"{first}..{last}"
 
 
-def _kind(batch: Batch, has_problem: bool) -> str:
-    words = ["0.7" if isinstance(batch, Message07) else f"v{batch.magic}"]
+def _kind(batch: items.Batch, has_problem: bool) -> str:
+    words = ["0.7" if isinstance(batch, items.Message07) else f"v{batch.magic}"]
     if batch.is_control:
         words.append("control")
     elif batch.is_transactional:
         words.append("txn")
-    if isinstance(batch, RecordBatch):
+    if isinstance(batch, items.RecordBatch):
         if batch.header.record_count == 0:
             words.append("empty")
         if batch.header.delete_horizon_ms is not None:
@@ -277,5 +254,5 @@ def _shown(data: bytes | None) -> str:
         return "0x" + part.hex()
 
 
-def _headers(record: Record) -> str:
+def _headers(record: items.Record) -> str:
     return f", {plural(len(record.headers), 'header', 'headers')}" if record.headers else ""

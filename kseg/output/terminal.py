@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,8 @@ def _char_width(char: str) -> int:
 
 MAX_COLUMNS = 120
 """Largest readable width."""
+LONGEST_LINE = 1 << 16
+"""Width in columns of a table that is not limited."""
 
 
 def drawn(renderable: Any, is_colored: bool, width: int | None = None) -> str:
@@ -89,12 +91,25 @@ class Column:
     color: str | None = None
 
 
+def columns_of(text: str, **colors: str) -> tuple[Column, ...]:
+    """Returns columns by their titles: "NODE#" for numbers, "LOG_END#/4" for those of rank 4. ``colors``: by title."""
+    found = []
+    for word in text.split():
+        title, _, rank = word.partition("/")
+        name = title.rstrip("#")
+        found.append(Column(name.replace("_", " "), int(rank or 0), title.endswith("#"), colors.get(name)))
+    return tuple(found)
+
+
 class Columns:
-    """The columns that fit into ``width``, each as wide as its title or its widest cell in ``rows``. ``limits``: the
-    largest widths, by title.
+    """The columns that fit into ``width``, each as wide as its title or its widest cell in ``rows``, with ``gap``
+    between them. ``limits``: the largest widths, by title.
     """
 
-    def __init__(self, columns: Sequence[Column], rows: Iterable[Mapping[str, str]], width: int, **limits: int) -> None:
+    def __init__(
+        self, columns: Sequence[Column], rows: Iterable[Mapping[str, str]], width: int, gap: str = " ", **limits: int
+    ) -> None:
+        self._gap = gap
         widths = {column.title: display_width(column.title) for column in columns}
         for row in rows:
             for title, widest in widths.items():
@@ -109,6 +124,12 @@ class Columns:
     def heading(self, paint: Paint) -> str:
         """Returns the line of titles."""
         return paint(self.line({column.title: column.title for column, _ in self._columns}), bold=True)
+
+    def lines(self, rows: Iterable[Mapping[str, str]], paint: Paint) -> Iterator[str]:
+        """Yields the heading and the lines of a table."""
+        yield self.heading(paint)
+        for row in rows:
+            yield self.line(row, paint)
 
     def width_of(self, title: str, width: int) -> int:
         """Returns the width that the others leave the column of this title in a line of ``width``, at least its own."""
@@ -127,7 +148,7 @@ class Columns:
             if column is self._columns[-1][0]:
                 padded = padded.rstrip()  # otherwise the color would include the blanks
             shown.append(padded if paint is None else paint(padded, color or column.color))
-        return " ".join(shown).rstrip()
+        return self._gap.join(shown).rstrip()
 
 
 def line_width(sink: Sink, otherwise: int) -> int:

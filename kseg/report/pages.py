@@ -23,23 +23,11 @@ from typing import Any
 from kseg import __version__
 from kseg.errors import KsegError, UnsupportedError
 from kseg.findings.table import ERROR, INFO, SEVERITIES, WARNING, texts_of
-from kseg.formats.json_values import fields_of, name_value
+from kseg.formats.json_values import fields_of, name_value, row_of
 from kseg.formats.suffixes import INDEX, LOG, TRANSACTION_INDEX
 from kseg.kernel.layout import headers
 from kseg.node.node import Nodes
-from kseg.output.findings import (
-    NEEDED,
-    FindingsPrinter,
-    before_start,
-    cluster_row,
-    cluster_text,
-    comparison_row,
-    finding_row,
-    of_no_cluster,
-    only_if_gone,
-    show_totals,
-    start_text,
-)
+from kseg.output import findings
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.progress import Progress
 from kseg.output.sink import MemorySink, Sink
@@ -383,7 +371,7 @@ HEX_BEFORE, HEX_BYTES = 32, 160
 _TRANSACTIONS = frozenset({"open-transaction", "hanging-transaction"})
 
 
-class FindingsPage(FindingsPrinter):
+class FindingsPage(findings.FindingsPrinter):
     """Collects all findings, and writes the page at the end. ``paths``: those of the command line."""
 
     def __init__(
@@ -413,13 +401,13 @@ class FindingsPage(FindingsPrinter):
             return
         details = dict(finding.details)
         other, abort = details.pop("otherRepair", ()), details.pop("abort", None)
-        row = finding_row(finding) | {
+        row = findings.finding_row(finding) | {
             "place": place,
             "details": {name: name_value(each) if isinstance(each, str) else each for name, each in details.items()},
             "repair": shell_line(finding.repair or ()),
             "otherRepair": shell_line(other),
             "abort": shell_line(abort or ()),
-            "needs": NEEDED.get(finding.needs or ""),
+            "needs": findings.NEEDED.get(finding.needs or ""),
         }
         if self._hexes < MAX_HEX_VIEWS and finding.severity != INFO and finding.position is not None:
             row["hex"], start = None, max(0, (finding.position - HEX_BEFORE) // 16 * 16)
@@ -430,7 +418,7 @@ class FindingsPage(FindingsPrinter):
         self._findings.append(row)
 
     def compared(self, comparison: Comparison) -> None:
-        self._comparisons.append(comparison_row(comparison))
+        self._comparisons.append(findings.comparison_row(comparison))
 
     def finish(self, report: Report) -> None:
         for path in self._paths:
@@ -443,10 +431,9 @@ class FindingsPage(FindingsPrinter):
             "findings": self._findings,
             "findingsLeftOut": self._left_out,
             "comparisons": self._comparisons,
-            "nodeCopies": [copy for one in report.clusters for copy in cluster_row(one)["copies"]],
+            "nodeCopies": [copy for one in report.clusters for copy in findings.state_row(one)["copies"]],
             "losses": [
-                {"partition": name_value(f"{one.topic}-{one.partition}"), "outcome": one.outcome}
-                | fields_of(lost, *lost._fields)
+                {"partition": name_value(f"{one.topic}-{one.partition}"), "outcome": one.outcome} | row_of(lost)
                 for cluster in report.clusters
                 for one in cluster.partitions
                 for lost in one.ranges
@@ -456,8 +443,8 @@ class FindingsPage(FindingsPrinter):
         }
         verdict, tone = _verdict(report, self._counts)
         notes = [f"Level of the check: {self._level}."]
-        notes += [f"Start: {on_one_line(start_text(start))}." for start in report.starts]
-        notes += [f"{on_one_line(cluster_text(cluster))}." for cluster in report.clusters]
+        notes += [f"Start: {on_one_line(findings.start_text(start))}." for start in report.starts]
+        notes += [f"{on_one_line(findings.cluster_text(cluster))}." for cluster in report.clusters]
         notes += [f"Not checked: {on_one_line(failure)}" for failure in report.failures]
         totals = report.totals
         cards = [
@@ -477,7 +464,7 @@ class FindingsPage(FindingsPrinter):
         self.progress.erase()
         self.sink.write(page_bytes(page))
         self.sink.flush()
-        show_totals(report, self.notices, self.least)
+        findings.show_totals(report, self.notices, self.least)
 
     def _place(self, directory: str) -> int:
         """Returns the number of a directory with findings, or of a partition without any."""
@@ -550,18 +537,19 @@ def _verdict(report: Report, counts: list[Counter[str]]) -> tuple[str, str]:
 
 
 def _next_steps(report: Report) -> list[NextStep]:
-    alone = of_no_cluster(report, report.steps)
+    alone = findings.of_no_cluster(report, report.steps)
     steps = [NextStep(shell_line(step.argv), f"for {', '.join(step.codes)}") for step in alone]
     for cluster in report.clusters:
-        steps += [NextStep(shell_line(argv), before_start(cluster)) for argv in cluster.commands]
-        steps += [NextStep(shell_line(cluster.last_resort), only_if_gone(cluster))] if cluster.last_resort else []
+        steps += [NextStep(shell_line(argv), findings.before_start(cluster)) for argv in cluster.commands]
+        if cluster.last_resort:
+            steps.append(NextStep(shell_line(cluster.last_resort), findings.only_if_gone(cluster)))
     if (more := len(steps) - MAX_STEPS) > 0:
         steps[MAX_STEPS:] = [NextStep("", f"{more} more commands, in the table of findings")]
     places_of: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for need in of_no_cluster(report, report.needs):
+    for need in findings.of_no_cluster(report, report.needs):
         places_of[need.needs, *need.codes].append(on_one_line(need.path))
     for (name, *codes), places in places_of.items():
         others = f" and {len(places) - MAX_PLACES} more" if len(places) > MAX_PLACES else ""
-        reason = f"{NEEDED.get(name, 'a decision')} is needed for {', '.join(codes)} in "
+        reason = f"{findings.NEEDED.get(name, 'a decision')} is needed for {', '.join(codes)} in "
         steps.append(NextStep("", reason + ", ".join(places[:MAX_PLACES]) + others))
     return steps

@@ -108,8 +108,8 @@ class Need(NamedTuple):
 class AssignedPartition(NamedTuple):
     """A partition that the cluster's metadata assign to a node, and the log directory, None if that is not known."""
 
-    name: str
-    directory: str | None
+    partition: str
+    log_directory: str | None
 
 
 class NodeStart(NamedTuple):
@@ -122,7 +122,7 @@ class NodeStart(NamedTuple):
     ``releases``: those that accept the features of the cluster's metadata (None: not known).
     """
 
-    directories: list[str]
+    log_directories: list[str]
     starts: bool | None
     because: list[str]
     recovers: list[str]

@@ -12,16 +12,16 @@ from kseg.formats.schema import ZERO_UUID, json_text
 from kseg.node.cluster_metadata import LoadedImage, load_image, load_snapshot
 from kseg.node.log_directory import METADATA_PARTITION
 from kseg.node.metadata_image import Fields, MetadataImage
-from kseg.options.declaration import CONTENTS, HTML, INPUT, JSON, OUTPUT, TABLE, TEXT, Number, option
+from kseg.options import declaration
+from kseg.options.declaration import CONTENTS, HTML, INPUT, JSON, TABLE, TEXT, Number, option
 from kseg.output.notices import Color, Notices, on_one_line
 from kseg.output.sink import Sink
-from kseg.output.terminal import Column, Columns, Paint, line_width
+from kseg.output.terminal import LONGEST_LINE, Columns, Paint, columns_of, line_width
 from kseg.quantities import plural
 from kseg.releases.metadata import METADATA_VERSION, METADATA_VERSIONS
 from kseg.segment.files import METADATA_TOPIC, list_segments, segment_file
 from kseg.stores.place import Place
 
-_PIPE_WIDTH = 1 << 16
 _ADDED, _REMOVED = "added", "removed"
 _ROWS = (JSON, HTML)
 """Forms that are made of objects."""
@@ -42,9 +42,9 @@ class ClusterOptions:
         "--since", INPUT, "Only what differs from the cluster as of OFFSET.", Number(), metavar="OFFSET"
     )
     redact: bool = option("--redact", CONTENTS, "Hide SCRAM credentials and other secrets.", bool)
-    form: str = option(
-        "--format", OUTPUT, "Form of the output; html: a page for people (needs kseg[report]); text is tables.",
-        (TEXT, TABLE, JSON, HTML), default=TEXT, shows_default=True,
+    form: str = declaration.form(
+        TEXT, TABLE, JSON, HTML,
+        text="Form of the output; html: a page for people (needs kseg[report]); text is tables.",
     )  # fmt: skip
     output: str | None = None
     color: Color = "auto"
@@ -142,16 +142,15 @@ def _changes(sink: Sink, options: ClusterOptions, old: MetadataImage, new: Metad
 
 
 class _Table(NamedTuple):
-    """A table of one part of an image. ``caption``: "" for the numbers of topics and partitions; ``columns``: titles as
-    "NODE#" for numbers, "RACK/2" for rank 2; ``rows``: cells by column, each a text."""
+    """A table of one part of an image. ``caption``: "" for the numbers of topics and partitions; ``columns``: as
+    `columns_of` takes them; ``rows``: cells by column, each a text."""
 
     caption: str
     columns: str
     rows: Callable[[MetadataImage, ClusterOptions], Iterable[tuple[str, ...]]]
 
     def put(self, sink: Sink, options: ClusterOptions, image: MetadataImage) -> None:
-        parts = (each.partition("/") for each in self.columns.split())
-        shown = [Column(title.rstrip("#"), int(rank or 0), is_number="#" in title) for title, _, rank in parts]
+        shown = columns_of(self.columns)
         caption = self.caption
         if not caption:
             partitions = sum(len(topic.partitions) for topic in image.topics.values())
@@ -166,13 +165,10 @@ class _Table(NamedTuple):
         rows = [dict(zip(titles, map(on_one_line, row), strict=True)) for row in self.rows(image, options)]
         if not rows:
             return
-        lines = Columns(shown, rows, line_width(sink, _PIPE_WIDTH))
         paint = Paint(options.color, sink.is_terminal)
-        sink.put("")
-        sink.put(paint(caption, bold=True))
-        sink.put(lines.heading(paint))
-        for row in rows:
-            sink.put(lines.line(row, paint))
+        lines = Columns(shown, rows, line_width(sink, LONGEST_LINE)).lines(rows, paint)
+        for line in ("", paint(caption, bold=True), *lines):
+            sink.put(line)
 
 
 def _numbers(values: Iterable[int]) -> str:

@@ -16,17 +16,10 @@ from kseg.formats.suffixes import CHECKPOINT
 from kseg.kernel.layout.rows import ROW_KEY, ROW_OFFSET, ROW_TIMESTAMP, ROW_VALUE, ROW_WIDTH
 from kseg.output.notices import Notices
 from kseg.quantities import LAST_TIMESTAMP, show_time
+from kseg.segment import matching
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between
 from kseg.segment.items import Batch, Message, Record, RecordBatch, RowSpan, records_of
-from kseg.segment.matching import (
-    Patterns,
-    header_text,
-    matches_any,
-    matching_rows,
-    rows_between,
-    rows_with_key,
-    spans_of,
-)
+from kseg.segment.matching import Patterns
 from kseg.segment.reader import SegmentReader, open_segment
 
 # A dump without offsets and times needs no `kseg.segment.seek`: functions import it.
@@ -115,28 +108,28 @@ class Selection:
         if self.decoder is not None and self.has_content:
             wanted = [i for i, record in enumerate(records_of(rows)) if self._matches_decoded(record)]
         elif self.key is not None:
-            wanted = rows_with_key(rows, self.key)
+            wanted = matching.rows_with_key(rows, self.key)
         if self.decoder is None:
-            wanted = matching_rows(rows, wanted, self.key_patterns, ROW_KEY)
-            wanted = matching_rows(rows, wanted, self.value_patterns, ROW_VALUE)
-            wanted = matching_rows(rows, wanted, self.header_patterns, with_headers=True)
-            wanted = matching_rows(rows, wanted, self.patterns, ROW_KEY, ROW_VALUE, with_headers=True)
+            wanted = matching.matching_rows(rows, wanted, self.key_patterns, ROW_KEY)
+            wanted = matching.matching_rows(rows, wanted, self.value_patterns, ROW_VALUE)
+            wanted = matching.matching_rows(rows, wanted, self.header_patterns, with_headers=True)
+            wanted = matching.matching_rows(rows, wanted, self.patterns, ROW_KEY, ROW_VALUE, with_headers=True)
         if self.offsets is not None:
-            wanted = rows_between(rows, wanted, ROW_OFFSET, *self.offsets)
+            wanted = matching.rows_between(rows, wanted, ROW_OFFSET, *self.offsets)
         if self.times is not None:
-            wanted = rows_between(rows, wanted, ROW_TIMESTAMP, *self.times)
-        return spans_of(wanted)
+            wanted = matching.rows_between(rows, wanted, ROW_TIMESTAMP, *self.times)
+        return matching.spans_of(wanted)
 
     def _matches_decoded(self, record: Record) -> bool:
         decoded = self.decoder.decode(record.key, record.value, record.offset, record.headers)
         keys = _forms(record.key, decoded.key_text, decoded.key)
         values = _forms(record.value, decoded.payload_text, decoded.value)
-        headers = [header_text(header.key, header.value) for header in record.headers]
+        headers = [matching.header_text(header.key, header.value) for header in record.headers]
         searched = (
             (self.key_patterns, keys), (self.value_patterns, values), (self.header_patterns, headers),
             (self.patterns, [*keys, *values, *headers]),
         )  # fmt: skip
-        is_found = all(not patterns or matches_any(patterns, texts) for patterns, texts in searched)
+        is_found = all(not patterns or matching.matches_any(patterns, texts) for patterns, texts in searched)
         return is_found and (self.key is None or self.key in keys)
 
 

@@ -9,7 +9,7 @@ from kseg.formats.json_values import fields_of, name_of, name_value
 from kseg.formats.suffixes import LOG
 from kseg.node import coordinators
 from kseg.options import declaration
-from kseg.options.declaration import INPUT, JSON, OUTPUT, TEXT, PathKind, option
+from kseg.options.declaration import INPUT, JSON, TEXT, PathKind, option
 from kseg.output.kafka_text import as_java_writes, text_bytes
 from kseg.output.notices import COPIED_INDENT, on_one_line
 from kseg.quantities import plural, shell_line, show_span
@@ -106,7 +106,7 @@ class TransactionsOptions(WalkOptions):
     )
     topics: tuple[str, ...] = declaration.topics()
     now: int | None = declaration.now("Compute ages at TIME; default: the newest timestamp.")
-    form: str = option("--format", OUTPUT, "Form of the output.", (TEXT, JSON), default=TEXT, shows_default=True)
+    form: str = declaration.form(TEXT, JSON)
 
 
 class TransactionList(PathWalk[TransactionsOptions]):

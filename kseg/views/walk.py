@@ -1,7 +1,7 @@
 """The walk over the files at PATHs, of dumps and views: partitions by name, segments by base offset.
 
 `PathWalk` finds the partitions, and reports failures; `SegmentWalk` passes the batches and damage of their segments to
-a printer; `StoredSegmentWalk` does so for remote storage too.
+a printer.
 """
 
 import os
@@ -21,16 +21,9 @@ from kseg.options import declaration
 from kseg.output.notices import Color, Notices
 from kseg.output.progress import PIECE_BYTES, Progress
 from kseg.output.sink import Sink
+from kseg.segment import paths
 from kseg.segment.files import Listing, SegmentFile, listing_of
 from kseg.segment.items import Batch, Damage
-from kseg.segment.paths import (
-    expand_path,
-    live_parts,
-    refuse_empty_pack,
-    segments_at,
-    warn_of_skipped_files,
-    warn_of_unread,
-)
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.stores.place import Place
 from kseg.stores.remote.keys import RemoteChoice
@@ -83,7 +76,7 @@ class PathWalk(Generic[OptionsT]):
     def split_parts(self, path: str) -> tuple[list[str], list[str]]:
         """Returns the partitions and files of a PATH, and those that are not read because a broker has moved or deleted
         them. Raises PathError."""
-        return live_parts(path)
+        return paths.live_parts(path)
 
     def parts_of(self, path: str) -> list[str]:
         """Returns the partitions and files of a PATH. Raises PathError."""
@@ -118,9 +111,9 @@ class PathWalk(Generic[OptionsT]):
             self._failed(error, error.exit_status)
             return
         if parts != [path]:
-            warn_of_skipped_files(path, False, self.notices.warning)
+            paths.warn_of_skipped_files(path, False, self.notices.warning)
             self._log_directory(path)
-        warn_of_unread(moved, self._paths, self.notices.warning, self._hint_of_unread)
+        paths.warn_of_unread(moved, self._paths, self.notices.warning, self._hint_of_unread)
         for part in parts:
             with self._failures():
                 self._part(part)
@@ -146,6 +139,8 @@ class SegmentWalk(PathWalk[OptionsT]):
     """Passes the batches and damage of all segments to ``printer``."""
 
     printer: Any
+    remote: RemoteChoice | None = None
+    """Of remote storage, segments are read as they lie there, those of lost leaders too; None: not at all."""
     progress: Progress
     filters: Filters
     is_07 = False
@@ -186,14 +181,14 @@ class SegmentWalk(PathWalk[OptionsT]):
         listing = listing_of(path) if Place(path).is_dir() else None
         files = self._files_of(path, listing)
         if listing is not None:
-            warn_of_skipped_files(path, not files, self.notices.warning, listing=listing)
+            paths.warn_of_skipped_files(path, not files, self.notices.warning, listing=listing)
         self._begin_part(listing)
         self._segments(self._with_live(self.filters.among(files)))
         self._end_of_place(files, path)
 
     def _files_of(self, path: str, listing: Listing | None) -> list[SegmentFile]:
         """Returns the segments of a partition, whose entries are given, or a file."""
-        return segments_at(path, listing=listing)
+        return paths.segments_at(path, listing=listing)
 
     def _begin_part(self, listing: Listing | None) -> None:
         """Called before the segments of a partition, whose entries are given, or of a file."""
@@ -220,7 +215,7 @@ class SegmentWalk(PathWalk[OptionsT]):
                     self._failed(f"{file.path}: {error.strerror}", 4)
 
     def _file(self, file: SegmentFile, live: bool) -> None:
-        refuse_empty_pack(file.path)
+        paths.refuse_empty_pack(file.path)
         if file.is_packed:
             raise UnsupportedError(f"{file.path}: is not packed despite its suffix: rename it")
         output = self.options.output
@@ -311,18 +306,15 @@ class SegmentWalk(PathWalk[OptionsT]):
         self.damaged_ranges += 1
         self.printer.damage(damage)
 
-
-class StoredSegmentWalk(SegmentWalk[OptionsT]):
-    """Also reads remote storage: its segments as they lie there, those of lost leaders too."""
-
-    remote: RemoteChoice
-
     @property
     def is_in_place(self) -> bool:
         """Whether parts of a segment are read, so that it is not fetched whole."""
         return self.filters.selection.has_range
 
     def _remote(self, path: str) -> None:
+        if self.remote is None:
+            super()._remote(path)
+            return
         from kseg.stores.remote.segment import open_storage
 
         for partition in open_storage(path, self.remote.keys).partitions:
@@ -355,7 +347,7 @@ class StoredSegmentWalk(SegmentWalk[OptionsT]):
 def parts_of_path(path: str, topics: Sequence[str], with_moved: bool = False) -> tuple[list[str], list[str]]:
     """Returns what `live_parts` does, of these topics only if there are any. ``with_moved``: directories that a broker
     has moved or deleted are read too. Raises PathError."""
-    parts, moved = live_parts(path)
+    parts, moved = paths.live_parts(path)
     if topics:
         from kseg.node.topics import parts_of_topics
 
@@ -363,7 +355,7 @@ def parts_of_path(path: str, topics: Sequence[str], with_moved: bool = False) ->
     if not with_moved:
         return parts, moved
     wanted = {*parts, *moved}
-    return [part for part in expand_path(path) if part in wanted], []
+    return [part for part in paths.expand_path(path) if part in wanted], []
 
 
 def shrank(path: str, source: Source) -> str:

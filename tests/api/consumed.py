@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import shutil
 from base64 import b64decode
 from pathlib import Path
@@ -21,23 +22,25 @@ def partition_of(consumed: Path) -> Path:
 
 def rows_of(consumed: Path) -> list[dict[str, Any]]:
     """Offset, timestamp (None for none), key, value and the values of headers of each record."""
-    found = []
-    for line in gzip.decompress(consumed.read_bytes()).splitlines():
-        got = json.loads(line)
-        found.append(
-            {
-                "offset": got["offset"],
-                "timestamp": None if got["timestamp"] == -1 else got["timestamp"],
-                "key": data_of(got["key"]),
-                "value": data_of(got["value"]),
-                "headers": [data_of(value) for _, value in got["headers"]],
-            }
-        )
-    return found
+    return [
+        {
+            "offset": got["offset"],
+            "timestamp": None if got["timestamp"] == -1 else got["timestamp"],
+            "key": data_of(got["key"]),
+            "value": data_of(got["value"]),
+            "headers": [data_of(value) for _, value in got["headers"]],
+        }
+        for got in map(json.loads, gzip.decompress(consumed.read_bytes()).splitlines())
+    ]
 
 
 def data_of(text: str | None) -> bytes | None:
     return None if text is None else b64decode(text)
+
+
+def names_in(folder: Path) -> list[str]:
+    """The names in a folder, without the lock file of a log directory."""
+    return sorted(name for name in os.listdir(folder) if name != ".lock")
 
 
 def copy_named(folder: Path) -> None:

@@ -69,11 +69,6 @@ def test_keys_are_needed_and_shared(tmp_path: Path) -> None:
         kseg.verify(store_of("enc"), private_keys={"k1": KEYS["k2"]})
 
 
-def test_a_name_that_scan_does_not_have() -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'private_key'"):
-        kseg.scan(store_of("both"), private_key=KEYS)  # type: ignore[call-arg]
-
-
 def test_a_damaged_chunk_is_damage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = copied("both", tmp_path)
     damage_chunk(store, "both", 3)

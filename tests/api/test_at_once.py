@@ -1,6 +1,5 @@
 """Writers, plans and conversions at once in one log directory, in threads and processes: each is whole or refused."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import kseg
-from api.consumed import TESTDATA
+from api.consumed import TESTDATA, names_in
 from changes.trees import contents
 
 FLIPPED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
@@ -101,25 +100,8 @@ def write(path: Path, count: int = RECORDS) -> None:
             writer.append(value=b"x" * 100)
 
 
-def names_in(folder: Path) -> list[str]:
-    return sorted(name for name in os.listdir(folder) if name != ".lock")
-
-
 def rows(path: Path) -> int:
     return sum(1 for _ in kseg.open(path).records())
-
-
-@pytest.mark.parametrize("is_there", [True, False])
-def test_two_writers_are_open_at_once(is_there: bool, tmp_path: Path) -> None:
-    root = tmp_path / "new"
-    if is_there:
-        root.mkdir()
-    with kseg.writer(root / "t-0") as first, kseg.writer(root / "t-1") as second:
-        for _ in range(RECORDS):
-            first.append(value=b"a")
-            second.append(value=b"b")
-    assert [rows(root / name) for name in ("t-0", "t-1")] == [RECORDS, RECORDS]
-    assert (names_in(root), names_in(tmp_path)) == (["t-0", "t-1"], ["new"])
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -248,15 +230,3 @@ def test_a_plan_is_refused_while_a_writer_is_open(tmp_path: Path) -> None:
         assert outcome(plan.apply) == REFUSED
         assert contents(part) == before
     assert outcome(plan.apply) == DONE
-
-
-def test_conversions_in_threads(tmp_path: Path) -> None:
-    for k in range(3):
-        sources = [tmp_path / str(k) / "in" / f"t-{i}" for i in range(3)]
-        for source in sources:
-            shutil.copytree(HEALTHY, source)
-        output = tmp_path / str(k) / "out"
-        plans = [kseg.convert(source, codec="zstd", output=output) for source in sources]
-        assert in_threads([plan.apply for plan in plans]) == [DONE] * 3
-        assert [rows(output / source.name) for source in sources] == [rows(HEALTHY)] * 3
-        assert names_in(output) == [source.name for source in sources]

@@ -55,15 +55,3 @@ def test_without_asking_they_are_left_out_and_told_once(caplog: pytest.LogCaptur
     assert (lost.position, lost.code, lost.topic) == (items[0].position, "crc-mismatch", "dplain")
     assert sum("left out" in each.getMessage() for each in caplog.records) == 2  # one for each scan
     assert pickle.loads(pickle.dumps(scan)).skipped == []
-
-
-def test_columns_and_arguments_that_do_not_go_together() -> None:
-    pytest.importorskip("pyarrow")
-    with pytest.raises(kseg.RequestError, match="read_committed"):
-        kseg.scan(BROKEN, on_damage="include", isolation="read_committed")
-    with pytest.raises(kseg.RequestError, match="no column 'proven'"):
-        kseg.scan(BROKEN, columns=["proven"], on_damage="skip")
-    with pytest.raises(kseg.RequestError, match="on_damage"):
-        kseg.scan(BROKEN, on_damage="include", mode="batches")
-    with pytest.raises(kseg.RequestError, match="none of raise, skip, include"):
-        kseg.scan(BROKEN, on_damage="show")  # type: ignore[arg-type]

@@ -277,18 +277,6 @@ def test_files_that_are_not_asked_for_are_not_opened(tmp_path: Path) -> None:
     assert rows == [{**row, "topic": "a"} for row in table_rows(kseg.scan(MANY, offsets=offsets))]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [{"columns": ["offsets"]}, {"columns": []}, {"columns": ["key", "key"]}, {"isolation": "x"}, {"on_damage": "x"}],
-    ids=str,
-)
-def test_arguments_that_mean_nothing_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(kseg.RequestError):
-        kseg.scan(TXN, **arguments)
-    with pytest.raises(kseg.RequestError):
-        kseg.scan(TXN).splits(0)
-
-
 def test_damage_is_raised_or_skipped(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(kseg.DamageError, match="crc-mismatch") as raised:
         kseg.scan(FLIPPED).to_arrow()

@@ -34,23 +34,3 @@ def test_out_and_in_again(tmp_path: Path, wanted: dict[str, Any]) -> None:
     assert kseg.verify(tmp_path / "back", level="deep").ok
     with pytest.raises(kseg.PathError, match="already exists"):
         kseg.convert(LOGS, output=tmp_path / "out/tables", **wanted).apply()
-
-
-@pytest.mark.parametrize("wanted, told", [
-    ({"to": "parquet"}, "give an output"),
-    ({"from_": "parquet"}, "give an output"),
-    ({"to": "csv", "partition_by": "topic", "output": "x"}, "partition-by needs"),
-    ({"to": "parquet", "partition_by": ["topic", "day"], "output": "x"}, "not some of"),
-    ({"to": "parquet", "lossy": True, "output": "x"}, "lossy does not go"),
-    ({"to": "jsonl"}, "give an output"),
-    ({"to": "jsonl", "codec": "zstd", "output": "x"}, "does not go"),
-    ({"offsets": (1, 2), "codec": "zstd"}, "needs --output"),
-    ({"offsets": (2, 1), "output": "x"}, "ends before it begins"),
-    ({"to": "parquet", "output": "-"}, "give a path"),
-    ({"to": "v2", "output": "-"}, "give a path"),
-    ({"from_": "xml", "output": "x"}, "is none of"),
-    ({"from_": "parquet", "skip_damage": True, "output": "x"}, "does not go"),
-], ids=str)  # fmt: skip
-def test_arguments_that_contradict_each_other(wanted: dict[str, Any], told: str) -> None:
-    with pytest.raises(kseg.RequestError, match=told):
-        kseg.convert(LOGS, **wanted)

@@ -71,12 +71,6 @@ def test_what_cannot_be_judged_is_an_error_or_told(tmp_path: Path) -> None:
     assert verdict._repr_html_().endswith(f"<p>Failed:</p><ul><li>{verdict.failures[0]}</li></ul>")
 
 
-@pytest.mark.parametrize("arguments", [{"level": "shallow"}, {"ignore": "no-such-code"}], ids=str)
-def test_arguments_that_mean_nothing_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(kseg.RequestError):
-        kseg.verify(FLIPPED, **arguments)
-
-
 def test_a_check_makes_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program with threads must not fork."""
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("forked"))

@@ -70,7 +70,7 @@ def test_what_is_not_there_is_told(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) 
 
 
 LOGS = TESTDATA / "log-directories/4.3.1-rounds/kill"
-TYPED = [(name, example) for name, examples in EXAMPLES.items() for _, example in examples]
+TYPED = [(example.split()[1], example) for _, example in EXAMPLES]
 
 
 def command_of(name: str) -> click.Command:
@@ -101,7 +101,7 @@ def test_an_example_can_be_typed(name: str, example: str) -> None:
 
 
 def test_every_command_has_examples() -> None:
-    assert sorted(EXAMPLES) == sorted(COMMANDS)
+    assert {name for name, _ in TYPED} == {*COMMANDS}
 
 
 @pytest.mark.parametrize(

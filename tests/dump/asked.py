@@ -7,10 +7,7 @@ from cli.command import TESTDATA, Kseg
 MIX = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0"
 MIX_LOG = MIX / "00000000000000000000.log"
 TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
-SECOND = TXN / "00000000000000000005.log"
-GZIP_V0 = TESTDATA / "kafka-0.8.2.2/codecs/one-gzip-0"
 V07 = TESTDATA / "kafka-0.7.2/direct/codecs-0"
-COMPACTED = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
 
 
 def records(kseg: Kseg, *arguments: object) -> list[dict[str, Any]]:

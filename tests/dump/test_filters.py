@@ -7,30 +7,9 @@ from pathlib import Path
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from dump.asked import COMPACTED, GZIP_V0, MIX, MIX_LOG, TXN, V07, offsets, records
+from dump.asked import MIX_LOG, V07, records
 
 METADATA = TESTDATA / "kafka-4.3.1/internal/__cluster_metadata-0"
-
-
-def test_times_are_those_in_the_range(kseg: Kseg) -> None:
-    everything = records(kseg, MIX)
-    stamps = sorted(record["timestamp"] for record in everything)
-    low, high = stamps[50], stamps[250]
-    expected = [record for record in everything if low <= record["timestamp"] <= high]
-    assert records(kseg, "--time", f"{low}..{high}", MIX) == expected
-    assert records(kseg, "--time", f"{low}..", MIX) == [r for r in everything if r["timestamp"] >= low]
-    assert records(kseg, "--time", f"..{high}", MIX) == [r for r in everything if r["timestamp"] <= high]
-
-
-def test_questions_add_up(kseg: Kseg) -> None:
-    everything = records(kseg, MIX)
-    key = next(record["key"] for record in everything if record["key"])
-    own = [record for record in everything if record["key"] == key]
-    assert 0 < len(own) < len(everything)
-    assert records(kseg, "--key", key, MIX) == own
-    assert records(kseg, "--key", f"hex:{key.encode().hex()}", "--offsets", f"{own[-1]['offset']}..", MIX) == own[-1:]
-    assert records(kseg, "--key", key, "--limit", "1", MIX) == own[:1]
-    assert records(kseg, "--key", "no such key", MIX) == []
 
 
 def test_verbose_tells_of_a_missing_index(kseg: Kseg, tmp_path: Path) -> None:
@@ -46,30 +25,6 @@ def test_a_pipe_can_be_asked_too(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) ->
         found = kseg("dump", "--format", "json", "--print-data-log", "--offsets", "100..101", "-").of_type("record")
     assert [record["offset"] for record in found] == [100, 101]
     assert json.dumps(found)
-
-
-@pytest.mark.parametrize("partition", [TXN, GZIP_V0, COMPACTED], ids=lambda path: path.name)
-def test_offsets_are_those_in_the_range(partition: Path, kseg: Kseg) -> None:
-    everything = offsets(kseg, partition)
-    assert len(everything) > 30
-    low, high = everything[3], everything[30]
-    for wanted, first, last in (
-        (f"{low}..{high}", low, high),
-        (f"{low}..", low, everything[-1]),
-        (f"..{high}", 0, high),
-        (f"{high}", high, high),
-        (f"{everything[-1] + 1}..", 1, 0),
-    ):
-        assert offsets(kseg, "--offsets", wanted, partition) == [o for o in everything if first <= o <= last]
-
-
-def test_offsets_of_a_log_of_several_0_7_segments(kseg: Kseg) -> None:
-    """Their names are byte positions, which tell nothing of the offsets that records have here: all are looked at."""
-    partition = TESTDATA / "recovery/0.7.2-flip-payload/after/rec-0"
-    assert len(list(partition.glob("*.kafka"))) > 1
-    everything = offsets(kseg, partition)
-    low, high = everything[len(everything) // 3], everything[len(everything) // 2]
-    assert offsets(kseg, "--offsets", f"{low}..{high}", partition) == [n for n in everything if low <= n <= high]
 
 
 @pytest.mark.parametrize("suffix", [".kafka", ".log"])
@@ -89,8 +44,3 @@ def test_offsets_are_not_those_of_a_metadata_snapshot(kseg: Kseg, tmp_path: Path
         snapshot.unlink()
     assert found
     assert found == records(kseg, *options, logs)
-
-
-def test_a_snapshot_itself_has_last_records(kseg: Kseg) -> None:
-    snapshot = sorted(METADATA.glob("*.checkpoint"))[-1]
-    assert records(kseg, "--last", 2, snapshot) == records(kseg, snapshot)[-2:]

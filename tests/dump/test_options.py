@@ -7,27 +7,11 @@ from pathlib import Path
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from dump.asked import COMPACTED, MIX_LOG, SECOND, TXN, V07, offsets
+from dump.asked import MIX_LOG, V07, offsets
 from kseg.formats.record_batch import build_batch
 from segment.segments import sealed
 
 HALF_BATCH = TESTDATA / "damaged/4.3.1-last-trunc-half-batch/dplain-0/00000000000000000116.log"
-
-
-@pytest.mark.parametrize("count", [0, 1, 5, 6, 7, 20, 10_000])
-def test_limit_counts_records(count: int, kseg: Kseg) -> None:
-    everything = offsets(kseg, TXN)
-    assert offsets(kseg, "--limit", count, TXN) == everything[:count]
-    text = kseg("dump", "--print-data-log", "--limit", count, TXN).lines
-    assert sum(line.startswith("| offset: ") for line in text) == min(count, len(everything))
-
-
-def test_read_committed_of_one_segment_knows_its_neighbours(kseg: Kseg) -> None:
-    whole = offsets(kseg, "--isolation", "read_committed", COMPACTED)
-    parts: list[int] = []
-    for segment in sorted(COMPACTED.glob("*.log")):
-        parts += offsets(kseg, "--isolation", "read_committed", segment)
-    assert parts == whole
 
 
 def test_read_committed_of_a_segment_behind_the_last_stable_offset_is_empty(tmp_path: Path, kseg: Kseg) -> None:
@@ -46,14 +30,6 @@ def test_read_committed_of_a_segment_behind_the_last_stable_offset_is_empty(tmp_
     second.write_bytes(data[cut:])
     assert offsets(kseg, second) != []
     assert offsets(kseg, "--isolation", "read_committed", second) == []
-
-
-def test_max_bytes_shows_whole_batches_only(kseg: Kseg) -> None:
-    first = kseg("dump", "--format", "json", SECOND).objects[0]["size"]
-    for most, count in ((0, 0), (first - 1, 0), (first, 1), (first + 1, 1)):
-        done = kseg("dump", "--format", "json", "--max-bytes", most, SECOND)
-        assert (done.status, len(done.objects)) == (0, count)
-    assert kseg("dump", "--max-bytes", "1K", SECOND).out == kseg("dump", "--max-bytes", 1024, SECOND).out
 
 
 def test_live_is_about_the_last_segment_of_a_directory(tmp_path: Path, kseg: Kseg) -> None:
@@ -105,13 +81,6 @@ def test_a_captured_fetch_response(kseg: Kseg, tmp_path: Path) -> None:
 
 
 SECRETS = TESTDATA / "kafka-4.3.1/internal/__cluster_metadata-0"
-
-
-@pytest.mark.parametrize("words", [["--print-data-log"], ["--hex"], ["--deep-iteration", "--offsets-decoder"]])
-def test_redact_prints_no_records_that_are_not_decoded(kseg: Kseg, words: list[str]) -> None:
-    done = kseg("dump", *words, "--redact", SECRETS)
-    assert (done.status, done.out) == (2, b"")
-    assert "--cluster-metadata-decoder or --decode auto" in done.err
 
 
 def test_redact_decodes_a_log_whose_topic_is_unknown(kseg: Kseg, tmp_path: Path) -> None:

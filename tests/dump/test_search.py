@@ -48,15 +48,6 @@ def test_patterns_over_keys_values_and_headers(kseg: Kseg, planted: Path, option
     assert offsets(kseg, *options, planted) == found
 
 
-def test_headers_of_old_formats_and_large_batches(kseg: Kseg) -> None:
-    """What a pattern finds in all parts is what the patterns of each part find."""
-    for source in ("kafka-4.3.1/codecs/codec-mix-0", "kafka-0.10.2.2/codecs/rec-gzip-0"):
-        parts = ("--key-pattern", "--grep", "--grep-header")
-        pattern, path = "[a-c]", TESTDATA / source
-        alone = {offset for part in parts for offset in offsets(kseg, part, pattern, path)}
-        assert offsets(kseg, "--grep-any", pattern, path) == sorted(alone)
-
-
 def test_what_a_search_leaves_unread_is_told_and_read_with_all(kseg: Kseg, planted: Path) -> None:
     log = next(planted.glob("*.log"))
     for suffix in (".deleted", ".cleaned"):

@@ -1,5 +1,6 @@
 """Options are declared once, for Python and the command line; times, keys and formats are read from text."""
 
+from collections.abc import Callable
 from dataclasses import fields
 from inspect import Parameter, signature
 from pathlib import Path
@@ -107,72 +108,40 @@ def test_a_time(text: str, expected: tuple[int, int] | None) -> None:
     assert parse_time(text) == expected
 
 
-def test_a_range_of_times() -> None:
-    assert declaration.time_range(f"{NINE}..") == (NINE, LAST_TIMESTAMP)
-    assert declaration.time_range(f"..{NINE}") == (0, NINE)
-    assert declaration.time_range(f"{NINE}") == (NINE, NINE)
-    assert declaration.time_range("2026-01-31..2026-02-01") == (NINE - 9 * 3600_000, NINE + 39 * 3600_000 - 1)
-    assert declaration.time_range("2026-01-31T09:00:00Z..2026-01-31T09:00:00.5Z") == (NINE, NINE + 500)
-
-
-@pytest.mark.parametrize("text", ["", "..", "a..b", "5..4", "1...2", "2026-01-31..someday"])
-def test_what_is_no_range(text: str) -> None:
-    with pytest.raises(ValueError):
-        declaration.time_range(text)
+AGE = declaration.or_unlimited(declaration.milliseconds)
 
 
 @pytest.mark.parametrize(
-    ("text", "ms"),
+    ("read", "text", "value"),
     [
-        ("3600000", 3600000), ("90s", 90000), ("5min", 300000), ("12h", 43200000), ("7d", 604800000),
-        ("1w", 604800000), ("-1", -1), ("0ms", 0), ("999999999999999999d", (1 << 63) - 1),
+        (declaration.time_range, f"{NINE}..", (NINE, LAST_TIMESTAMP)), (declaration.time_range, f"..{NINE}", (0, NINE)),
+        (declaration.time_range, f"{NINE}", (NINE, NINE)),
+        (declaration.time_range, "2026-01-31..2026-02-01", (NINE - 9 * 3600_000, NINE + 39 * 3600_000 - 1)),
+        (declaration.time_range, "2026-01-31T09:00:00Z..2026-01-31T09:00:00.5Z", (NINE, NINE + 500)),
+        (declaration.time_point, "2026-01-31T09:00:00Z", NINE),
+        (AGE, "3600000", 3600000), (AGE, "90s", 90000), (AGE, "5min", 300000), (AGE, "12h", 43200000),
+        (AGE, "7d", 604800000), (AGE, "1w", 604800000), (AGE, "-1", -1), (AGE, "0ms", 0),
+        (AGE, "999999999999999999d", (1 << 63) - 1),
+        (declaration.key_bytes, "order-1", b"order-1"), (declaration.key_bytes, "a:b", b"a:b"),
+        (declaration.key_bytes, "hex:00FF", b"\0\xff"), (declaration.key_bytes, "base64:AP8=", b"\0\xff"),
+        (declaration.key_bytes, "utf8:hex:00", b"hex:00"), (declaration.key_bytes, "é", "é".encode()),
+        (declaration.key_bytes, "\udcff", b"\xff"), (declaration.key_bytes, "", b""),
+        (declaration.content_format, "int", "int"),
+        *((declaration.time_range, text, None) for text in ("", "..", "a..b", "5..4", "1...2", "2026-01-31..someday")),
+        *((AGE, text, None) for text in ("", "soon", "-2", "7y", "1.5h", "\u0661", "d")),
+        *((declaration.key_bytes, text, None) for text in ("hex:0", "base64:A", "base64:?")),
+        (declaration.time_point, "soon", None), (declaration.content_format, "int64", None),
     ],
+    ids=lambda each: ascii(getattr(each, "__name__", each)),
 )  # fmt: skip
-def test_a_limit_of_age(text: str, ms: int) -> None:
-    assert declaration.or_unlimited(declaration.milliseconds)(text) == ms
-
-
-@pytest.mark.parametrize("text", ["", "soon", "-2", "7y", "1.5h", "\u0661", "d"])
-def test_what_is_no_limit_of_age(text: str) -> None:
-    with pytest.raises(ValueError):
-        declaration.or_unlimited(declaration.milliseconds)(text)
-
-
-def test_a_point() -> None:
-    assert declaration.time_point("2026-01-31T09:00:00Z") == NINE
-    with pytest.raises(ValueError):
-        declaration.time_point("soon")
+def test_a_text_is_read_or_refused(read: Callable[[str], object], text: str, value: object) -> None:
+    if value is None:
+        with pytest.raises(ValueError):
+            read(text)
+    else:
+        assert read(text) == value
 
 
 def test_times_are_shown() -> None:
     assert show_time(NINE) == "2026-01-31T09:00:00.000Z"
     assert show_time(LAST_TIMESTAMP) == str(LAST_TIMESTAMP)
-
-
-@pytest.mark.parametrize(
-    "text, key",
-    [
-        ("order-1", b"order-1"),
-        ("a:b", b"a:b"),
-        ("hex:00FF", b"\0\xff"),
-        ("base64:AP8=", b"\0\xff"),
-        ("utf8:hex:00", b"hex:00"),
-        ("é", "é".encode()),
-        ("\udcff", b"\xff"),
-        ("", b""),
-    ],
-)
-def test_a_key(text: str, key: bytes) -> None:
-    assert declaration.key_bytes(text) == key
-
-
-@pytest.mark.parametrize("text", ["hex:0", "base64:A", "base64:?"])
-def test_what_is_no_key(text: str) -> None:
-    with pytest.raises(ValueError):
-        declaration.key_bytes(text)
-
-
-def test_a_format_is_loaded_at_once() -> None:
-    assert declaration.content_format("int") == "int"
-    with pytest.raises(ValueError, match="no format"):
-        declaration.content_format("int64")

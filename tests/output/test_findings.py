@@ -1,9 +1,6 @@
 """A terminal gets the findings of a file as a tree; a pipe gets one line for each finding."""
 
-import io
-import re
 from contextlib import redirect_stderr
-from typing import Any
 
 import pytest
 
@@ -12,9 +9,8 @@ from kseg.output.findings import TextFindings, put_explanations, show_totals
 from kseg.output.notices import Color, Notices
 from kseg.output.progress import Progress
 from kseg.verification.report import Finding, Report
-from output.feeding import MemorySink
+from output.feeding import STYLES, MemorySink, Terminal, words
 
-STYLES = re.compile(r"\x1b\[[0-9;]*m")
 MESSAGE = "the batch ends [red] behind the end of the file, so that nothing after its header can be read"
 FINDINGS = [
     Finding("bad-length", "error", "/logs/[bold]orders-0/0.log", 140, 61, 7, MESSAGE),
@@ -24,13 +20,12 @@ FINDINGS = [
 
 
 def shown(is_terminal: bool, count: int = 3) -> list[str]:
-    sink: Any = MemorySink(is_terminal)
+    sink = MemorySink(is_terminal)
     printer = TextFindings(sink, Notices(quiet=True), Progress(None, True), "auto")
     for finding in FINDINGS[:count]:
         printer.show(finding)
     printer.finish(Report(lambda _: None))
-    lines: list[str] = sink.lines
-    return lines
+    return sink.lines
 
 
 @pytest.mark.parametrize("columns", [50, 80, 100])
@@ -55,26 +50,10 @@ def test_the_last_file_is_drawn_after_an_interrupt(monkeypatch: pytest.MonkeyPat
     assert lines[1].startswith("└── error bad-length at byte 140")
 
 
-class Terminal(io.TextIOWrapper):
-    """Standard error that is a terminal."""
-
-    def __init__(self) -> None:
-        self._bytes = io.BytesIO()
-        super().__init__(self._bytes, "utf-8")
-
-    def isatty(self) -> bool:
-        return True
-
-    @property
-    def text(self) -> str:
-        self.flush()
-        return self._bytes.getvalue().decode()
-
-
 def totals_shown(report: Report, color: Color = "auto", quiet: bool = False) -> str:
     with redirect_stderr(Terminal()) as terminal:
         show_totals(report, Notices(color, quiet))
-    return terminal.text
+    return terminal.getvalue()
 
 
 def report(*codes: str, not_judged: int = 0) -> Report:
@@ -98,8 +77,10 @@ def test_a_terminal_gets_a_panel(width: int, monkeypatch: pytest.MonkeyPatch) ->
     lines = totals_shown(report("bad-length", "index-missing", not_judged=2), "never").splitlines()
     assert lines[0].startswith("╭─ 1 error ")
     assert max(map(len, lines)) <= width
-    words = " ".join("".join(lines[1:-1]).replace("│", " ").split())
-    assert words == "files 3 (1.5 KiB) errors 1 batches 1,200 warnings 1 records 34,567 infos 0 not judged 2"
+    assert (
+        " ".join(words(lines[1:-1]))
+        == "files 3 (1.5 KiB) errors 1 batches 1,200 warnings 1 records 34,567 infos 0 not judged 2"
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,25 +97,17 @@ def test_the_title_has_the_errors(codes: tuple[str, ...], title: str, color: str
     assert f"\x1b[{color}m╭" in head
 
 
-def test_the_title_has_what_was_not_checked() -> None:
+def test_what_was_not_checked_is_in_the_title_and_quiet_totals_are_left_out() -> None:
     made = report()
     made.failures.append("/logs/orders-1: permission denied")
     assert "no errors, not all could be checked" in totals_shown(made)
-
-
-def test_quiet_totals_are_left_out() -> None:
-    assert totals_shown(report("bad-length"), quiet=True) == ""
+    assert totals_shown(made, quiet=True) == ""
 
 
 def explained(codes: list[str], is_terminal: bool, color: str = "auto") -> list[str]:
-    sink: Any = MemorySink(is_terminal)
+    sink = MemorySink(is_terminal)
     put_explanations(codes, "text", sink, color)
-    lines: list[str] = sink.lines
-    return lines
-
-
-def words(lines: list[str]) -> list[str]:
-    return re.sub("[╭╮╰╯│─]", " ", " ".join(lines)).split()
+    return sink.lines
 
 
 @pytest.mark.parametrize("columns", [50, 80, 120, 200])

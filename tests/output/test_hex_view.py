@@ -80,38 +80,6 @@ def test_every_byte_of_a_mutated_segment_is_shown_once(seed: int, tmp_path: Path
     assert bytes(shown[at] for at in range(len(data))) == bytes(data)
 
 
-def test_a_wrong_crc_is_told_with_the_right_one(tmp_path: Path) -> None:
-    data = bytearray(TRANSACTIONS.read_bytes()[:78])
-    data[70] ^= 1
-    path = tmp_path / "00000000000000001187.log"
-    path.write_bytes(data)
-    lines = view(path)
-    text = " ".join(line[52:] for line in lines[1:] if line[52:])
-    assert re.search(r"4235660349: wrong, computed \d+", text)
-    assert any("crc-mismatch" in line for line in lines)
-
-
-def test_the_crc_of_an_intact_batch_is_checked_whatever_its_size() -> None:
-    """--max-batch-bytes limits what is decompressed, and what is read of damage."""
-    sink, scratch = MemorySink(), Scratch(200)
-    feed(HexPrinter(sink, scratch), TRANSACTIONS, scratch=scratch)
-    found = [line for line in sink.lines if " crc " in line]
-    assert found
-    assert [line for line in found if not line.endswith(": right")] == []
-
-
-def test_positions_limit_what_is_shown() -> None:
-    lines = view(TRANSACTIONS, positions=(78, 89))
-    assert bytes_shown(lines) == dict(enumerate(TRANSACTIONS.read_bytes()[78:90], 78))
-    assert len(lines) == 4  # the file, the batch, two fields
-    assert view(TRANSACTIONS, positions=(10**9, 10**9 + 1))[1:] == []
-
-
-def test_a_field_is_shown_if_any_byte_of_it_is_wanted() -> None:
-    lines = view(TRANSACTIONS, positions=(3, 3))
-    assert sorted(bytes_shown(lines)) == list(range(8))
-
-
 @pytest.mark.parametrize("data", ["sets", "records", "headers"])
 def test_compressed_contents_are_shown_to_a_limit(data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few KiB may hold millions of messages, records or headers."""
@@ -137,10 +105,3 @@ def test_no_colour_unless_it_is_asked_for() -> None:
     assert not any("\x1b" in line for line in view(TRANSACTIONS))
     assert any("\x1b[36m" in line for line in view(TRANSACTIONS, paint=Paint("always")))
     assert not any("\x1b" in line for line in view(TRANSACTIONS, paint=Paint("never", is_terminal=True)))
-
-
-def test_errors_are_counted() -> None:
-    sink = MemorySink()
-    printer = HexPrinter(sink, Scratch())
-    feed(printer, next(DAMAGED.glob("*/*.log")))
-    assert printer.errors == 1

@@ -14,7 +14,7 @@ from kseg.output.findings import JunitFindings
 from kseg.output.notices import Notices
 from kseg.output.progress import Progress
 from kseg.output.sink import open_sink
-from kseg.verification.report import Comparison, Finding, Report
+from kseg.verification.report import Finding, Report
 
 # What the schema of Ant's task and that of Jenkins' plugin both allow: (attributes, children in this order).
 ALLOWED = {
@@ -32,10 +32,10 @@ ALLOWED = {
 }
 
 
-def report_of(folder: Path, findings: list[Finding], fail_on: str = "error", paths: tuple[str, ...] = ()) -> bytes:
+def report_of(folder: Path, findings: list[Finding]) -> bytes:
     target = folder / "report.xml"
     with open_sink(str(target)) as sink:
-        printer = JunitFindings(sink, Notices(quiet=True), Progress(None, True), fail_on, paths)
+        printer = JunitFindings(sink, Notices(quiet=True), Progress(None, True), "error", ())
         report = Report(printer.show)
         for finding in findings:
             report.add(finding.code, finding.file, finding.message, finding.position, finding.length, finding.offset)
@@ -65,47 +65,8 @@ def found(code: str, file: str, position: int | None = 5, message: str = "what i
     return Finding(code, KINDS[code].severity, file, position, None, None, message)
 
 
-FINDINGS = [
-    found("bad-length", "a-0/00.log"),
-    found("bad-length", "a-0/00.log", 90),
-    found("gap-unexplained", "a-0/00.log"),
-    found("future-timestamp", "a-0/00.log"),
-    found("gap-compacted", "b-0/00.log"),
-]
-
-
-def test_a_case_for_each_code_that_fails(tmp_path: Path) -> None:
-    root = ElementTree.fromstring(report_of(tmp_path, FINDINGS))
-    assert_fits(root)
-    a, b = root
-    assert [case.get("name") for case in a.iter("testcase")] == ["00.log: bad-length", "00.log: gap-unexplained"]
-    text = a.findall("testcase/failure")[0].text or ""
-    assert "position 5: what is wrong" in text
-    assert "position 90: " in text
-    assert KINDS["bad-length"].repair in text
-    assert "00.log: warning: future-timestamp" in (a.findtext("system-out") or "")
-    assert "00.log: info: gap-compacted" in (b.findtext("system-out") or "")
-
-
-def test_warnings_fail_on_request(tmp_path: Path) -> None:
-    root = ElementTree.fromstring(report_of(tmp_path, FINDINGS, fail_on="warning"))
-    assert_fits(root)
-    assert [suite.get("failures") for suite in root] == ["3", "0"]
-
-
 def test_nothing_at_all(tmp_path: Path) -> None:
     assert_fits(ElementTree.fromstring(report_of(tmp_path, [])))
-
-
-def test_a_comparison_is_a_case(tmp_path: Path) -> None:
-    target = tmp_path / "report.xml"
-    with open_sink(str(target)) as sink:
-        printer = JunitFindings(sink, Notices(quiet=True), Progress(None, True), "error", ())
-        printer.compared(Comparison("a-0", "b-0", same=4))
-        printer.finish(Report(printer.show))
-    root = ElementTree.fromstring(target.read_bytes())
-    assert_fits(root)
-    assert [case.get("name") for case in root.iter("testcase")] == ["against b-0"]
 
 
 @given(st.text(), st.binary(min_size=1), st.sampled_from(sorted(KINDS)))

@@ -3,6 +3,7 @@
 import random
 import threading
 import tracemalloc
+from functools import partial
 
 import pytest
 
@@ -15,35 +16,24 @@ from kseg.limits import LARGEST_BUFFER_BYTES
 from kseg.output.jsonl import JsonLinesPrinter
 from kseg.output.kafka_text import KafkaTextPrinter
 from kseg.output.printer import SERIAL_BYTES, ParallelPrinter, Style
-from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.stores.source import open_source
+from output.feeding import MemorySink, feed
 
 STYLE = Style(deep=True, contents=True)
 
 
-class Memory:
+class Memory(MemorySink):
     """A sink in memory that fails after ``limit`` bytes."""
 
-    is_terminal = False
-
     def __init__(self, limit=1 << 62):
-        self.data = bytearray()
+        super().__init__()
         self.limit = limit
 
-    def wait(self):
-        pass
-
-    def write(self, data):
-        if len(self.data) + len(data) > self.limit:
+    def _write_all(self, view):
+        if len(self.data) + len(view) > self.limit:
             raise BrokenPipeError
-        self.data += data
-
-    write_view = write
-
-    def flush(self):
-        pass
+        super()._write_all(view)
 
 
 @pytest.fixture(scope="module")
@@ -58,23 +48,7 @@ def segment(tmp_path_factory, request):
     return path
 
 
-def dump(printer, path):
-    file = SegmentFile(str(path), ".log", "", 0, None, None, None)
-    with open_source(str(path)) as source:
-        reader = SegmentReader(source)
-        try:
-            printer.begin(file)
-            for item in reader.runs():
-                if isinstance(item, Damage):
-                    printer.damage(item)
-                    if batch := reader.broken_batch(item):
-                        printer.unproven(batch)
-                else:
-                    printer.run(reader, item)
-            printer.finish()
-        except BaseException:
-            printer.abandon()
-            raise
+dump = partial(feed, unproven=True)
 
 
 def parallel(form, sink, jobs):
@@ -90,7 +64,7 @@ def test_threads_print_the_same_as_one(segment, form, jobs):
     printer = parallel(form, together, jobs)
     dump(printer, segment)
     dump(printer, segment)
-    assert together.data == alone.data * 2
+    assert together.written == alone.written * 2
     assert printer.errors == 2 * serial.errors == 4
 
 
@@ -110,8 +84,8 @@ def test_threads_share_no_rows_of_broken_batches(form, tmp_path):
     printer = parallel(form, together, 4)
     dump(printer, path)
     assert printer._threads
-    assert together.data == alone.data
-    assert alone.data.count(b"proven") == 30_000
+    assert together.written == alone.written
+    assert alone.written.count(b"proven") == 30_000
 
 
 @pytest.mark.parametrize("form", [KafkaTextPrinter, JsonLinesPrinter])
@@ -126,7 +100,7 @@ def test_threads_share_a_decoder(form, tmp_path, request):
     printer = ParallelPrinter(together, lambda turn: form(turn, style, Scratch()), 3)
     dump(printer, path)
     assert printer._threads
-    assert together.data == alone.data
+    assert together.written == alone.written
 
 
 @pytest.mark.parametrize("limit", [0, SERIAL_BYTES * 4, SERIAL_BYTES * 8])
@@ -157,10 +131,8 @@ def test_an_interrupt_leaves_the_file_alone(segment, monkeypatch):
 
 
 class Discarding(Memory):
-    def write(self, data):
-        self.limit -= len(data)
-
-    write_view = write
+    def _write_all(self, view):
+        self.limit -= len(view)
 
 
 @pytest.mark.skipif(not COMPILED, reason="an interpreted kernel takes minutes for it, and dumps on one thread")

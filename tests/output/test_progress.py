@@ -2,18 +2,11 @@
 
 import io
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from kseg.output.progress import Progress, progress_text
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from output.feeding import Terminal
 
 
 class Clock:
@@ -138,11 +131,3 @@ def test_the_line(done: int, total: int | None, seconds: float, shown: list[str]
     line = progress_text(done, total, seconds)
     assert [part for part in shown if part not in line] == []
     assert len(line) <= 80
-
-
-def test_rich_is_not_imported_before_it_is_needed() -> None:
-    code = "import sys, kseg.output.progress; p = kseg.output.progress.Progress(10); p.advance(5); print(*sys.modules)"
-    root = Path(__file__).resolve().parent.parent.parent
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
-    assert "kseg.output.progress" in done.stdout
-    assert "rich" not in done.stdout.split()

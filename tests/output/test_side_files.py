@@ -86,27 +86,6 @@ def test_damaged_files_are_dumped_as_far_as_kafka_dump_log_does(path: Path, monk
     assert bare + without_folder(ours.report) == told
 
 
-@pytest.mark.parametrize("folder", PARTITIONS, ids=name_of)
-def test_json_has_what_text_has(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder.parent.parent)
-    want = truth(folder / "side-files.txt.gz")
-    rows = [row for row in Dumped(SideJsonPrinter, *dumped_names(want)).rows if row["type"] != "damage"]
-    lines = [line for line in want.decode().splitlines() if ": " in line]
-    assert len(rows) == len(lines)
-    for row, line in zip(rows, lines, strict=True):
-        shown = dict(re.findall(r"(\w+): (\S+)", line))
-        values = {name: value for name, value in row.items() if name not in ("type", "file")}
-        first = shown.get("currentTxnFirstOffset")
-        if first is not None:
-            found = re.fullmatch(r"OptionalLong\[(\d+)\]|OptionalLong.empty", first)
-            assert found is not None
-            assert values.pop("currentTxnFirstOffset") == (int(found[1]) if found[1] else None)
-            del shown["currentTxnFirstOffset"]
-        assert {name: value for name, value in values.items() if value is not None} == {
-            name: int(value) for name, value in shown.items()
-        }
-
-
 def test_a_missing_log_is_told_in_one_line_and_nothing_is_created(tmp_path: Path) -> None:
     name = "00000000000000007777.index"
     shutil.copy(next((DAMAGED / "orphan-index").glob(f"*-0/{name}")), tmp_path)

@@ -1,47 +1,48 @@
 """``kseg stats`` as text and JSON."""
 
 import json
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kseg.formats.compressing import parse_target
 from kseg.formats.rows import Scratch
-from kseg.output.summary import SummaryPrinter
-from kseg.output.terminal import Paint, display_width
+from kseg.output.terminal import display_width
 from kseg.quantities import show_span, shown_bytes, shown_time
-from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
+from kseg.views.stats import StatsOptions, SummaryPrinter
+from output.feeding import SEGMENTS, STYLES, TESTDATA, MemorySink, feed, words
 
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
 TRANSACTIONS = sorted((TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0").glob("*.log"))
 
 
+ZSTD = parse_target("zstd")
+
+
 def run(*paths: Path, **options) -> tuple[SummaryPrinter, list[str]]:
     sink = MemorySink()
     scratch = Scratch(1 << 20)
-    printer = SummaryPrinter(sink, scratch, **options)
+    printer = SummaryPrinter(sink, scratch, StatsOptions((), **options))
     feed(printer, *paths, scratch=scratch)
     return printer, sink.lines
 
 
 def test_what_if() -> None:
-    (found,) = map(json.loads, run(MIXED, as_json=True, what_if=[parse_target("zstd")], jobs=2)[1])
+    (found,) = map(json.loads, run(MIXED, form="json", what_if=(ZSTD,), jobs=2)[1])
     saving = found["whatIf"]
     assert (saving["compression"], saving["level"], saving["isExact"], saving["error"]) == ("zstd", 3, True, None)
     assert saving["bytesSaved"] == saving["bytesBefore"] - saving["bytesAfter"]
     assert saving["bytesBefore"] + saving["bytesUntouched"] == MIXED.stat().st_size
-    text = "\n".join(run(MIXED, what_if=[parse_target("zstd")])[1])
+    text = "\n".join(run(MIXED, what_if=(ZSTD,))[1])
     assert "what if zstd:3" in text
     assert "would stay as they are" in text
 
 
 def test_an_estimate_shows_its_error() -> None:
     paths = [MIXED] * 30
-    objects = list(map(json.loads, run(*paths, as_json=True, what_if=[parse_target("zstd")], sample=60)[1]))
+    objects = list(map(json.loads, run(*paths, form="json", what_if=(ZSTD,), sample=60)[1]))
     found = objects[-1]["whatIf"]
-    text = "\n".join(run(*paths, what_if=[parse_target("zstd")], sample=60)[1])
+    text = "\n".join(run(*paths, what_if=(ZSTD,), sample=60)[1])
     assert 0 < found["sampledBatches"] < found["batches"]
     bound = f", off by {shown_bytes(found['error'])} at most in 19 cases of 20"
     assert f"from {found['sampledBatches']:,} of {found['batches']:,} batches{bound}\n" in text
@@ -74,18 +75,12 @@ def test_times() -> None:
 
 SEGMENT = sorted((TESTDATA / "kafka-4.3.1" / "clients" / "librdkafka-txn-0").glob("*.log"))[0]
 DAMAGED = sorted((TESTDATA / "damaged" / "4.3.1-last-flip-body" / "dplain-0").glob("*.log"))[0]
-STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def shown(path: Path, is_terminal: bool, color: str = "auto") -> list[str]:
-    sink: Any = MemorySink(is_terminal)
-    feed(SummaryPrinter(sink, Scratch(), paint=Paint(color, is_terminal)), path)
-    lines: list[str] = sink.lines
-    return lines
-
-
-def words(lines: list[str]) -> list[str]:
-    return re.sub("[╭╮╰╯│─█▏▎▍▌▋▊▉▐▕]", " ", " ".join(lines)).split()
+    sink = MemorySink(is_terminal)
+    feed(SummaryPrinter(sink, Scratch(), StatsOptions((), color=color)), path)
+    return sink.lines
 
 
 @pytest.mark.parametrize("path", [SEGMENT, DAMAGED], ids=["intact", "damaged"])

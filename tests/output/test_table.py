@@ -1,6 +1,5 @@
 """The table: aligned, of limited width, with correct totals."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from kseg.output.fleet_table import SUMMARY_FIELDS, fleet_table
 from kseg.output.printer import Style
 from kseg.output.table import TablePrinter
 from kseg.output.terminal import Paint, display_width
-from kseg.quantities import shown_time
 from kseg.segment.items import Damage
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
 from segment.reading import items_at
@@ -26,18 +24,6 @@ def show(*paths: Path, style: Style | None = None, terminal: bool = False, **opt
     scratch = Scratch(1 << 20)
     feed(TablePrinter(sink, style or Style(), scratch, **options), *paths, scratch=scratch)
     return sink.lines
-
-
-@pytest.mark.parametrize("width", [80, 160])
-def test_columns_are_aligned(width: int) -> None:
-    title, _, *rows = show(TRANSACTIONS, width=width)
-    batches = [row for row in rows if re.match(r" *\d+ +\d", row)]
-    assert len(batches) > 5
-    for column, is_number in (("POSITION", True), ("OFFSETS", True), ("CODEC", False), ("KIND", False)):
-        at = title.index(column)
-        edge = at + len(column) if is_number else at
-        assert all(row[edge - 1 : edge + 1].strip() for row in batches)
-        assert all(row[edge if is_number else edge - 1] == " " for row in batches)
 
 
 @pytest.mark.sampled(8)
@@ -69,40 +55,6 @@ def test_the_footer_adds_up(path: Path) -> None:
         assert f"damage: {len(damaged)} ranges, {sum(damaged):,} bytes; batches with problems: {wrong}" in text
     elif path.suffix == ".log":
         assert f", {records:,} records, " in text
-
-
-def test_the_footer_has_the_delete_horizons() -> None:
-    path = TESTDATA / "compaction/4.3.1/after/c-txn-long-0/00000000000000002730.log"
-    horizons = [
-        batch.header.delete_horizon_ms
-        for batch in items_at(path)
-        if not isinstance(batch, Damage) and batch.header.delete_horizon_ms is not None
-    ]
-    assert len(set(horizons)) > 1
-    lines = show(path)
-    assert f"delete horizons {shown_time(min(horizons))} to {shown_time(max(horizons))}" in lines
-    assert any(line.endswith("horizon") for line in lines)
-    assert not any(line.startswith("delete horizons") for line in show(TRANSACTIONS))
-
-
-def test_wide_lines_have_more_columns() -> None:
-    assert "LEADER EPOCH" not in show(TRANSACTIONS, width=80)[0]
-    assert "LEADER EPOCH" in show(TRANSACTIONS, width=160)[0]
-
-
-def test_only_batches_of_producers_with_sequences_have_them() -> None:
-    title, _, *lines = show(TRANSACTIONS, width=160)
-    at = title.index("SEQUENCES") + len("SEQUENCES")
-    found = [line[:at].split()[-1] for line in lines if re.match(r" *\d+ +\d", line)]
-    headers = [batch.header for batch in items_at(TRANSACTIONS) if not isinstance(batch, Damage)]
-    expected = [
-        "-"
-        if header.base_sequence == -1
-        else "..".join(map(str, dict.fromkeys([header.base_sequence, header.last_sequence])))
-        for header in headers
-    ]
-    assert found == expected
-    assert {"-"} < set(expected)
 
 
 def test_control_characters_never_reach_a_terminal() -> None:

@@ -2,28 +2,8 @@
 
 import pytest
 
-from kseg.releases.release import (
-    HIGH_WATERMARK,
-    JAVA_ORDER,
-    LOG_START,
-    NO_END,
-    RANGE_END,
-    RELEASES,
-    SCALA_2_12_ORDER,
-    SCALA_2_13_ORDER,
-    SIZE,
-    SWAP_IGNORED,
-    SWAP_LOG_RENAMED,
-    SWAP_RECOVERED,
-    SWAP_RENAMED,
-    TIME,
-    CleanerRules,
-    Era,
-    Release,
-    ReleaseRule,
-    RetentionRules,
-    era_of,
-)
+from kseg.releases import release as rules_of
+from kseg.releases.release import RELEASES, CleanerRules, Era, Release, ReleaseRule, RetentionRules, era_of
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -60,17 +40,25 @@ TURNS: dict[type[Release], dict[str, list[tuple[int, ...]]]] = {
 
 VALUES = {
     "swap_handling": [
-        ((0, 7), SWAP_IGNORED),
-        ((0, 8, 1), SWAP_LOG_RENAMED),
-        ((0, 9), SWAP_RECOVERED),
-        ((3, 0), SWAP_RENAMED),
+        ((0, 7), rules_of.SWAP_IGNORED),
+        ((0, 8, 1), rules_of.SWAP_LOG_RENAMED),
+        ((0, 9), rules_of.SWAP_RECOVERED),
+        ((3, 0), rules_of.SWAP_RENAMED),
     ],
     "marker_effect": [((0, 7), 0), ((1, 0), 1), ((2, 4), 2)],
-    "snapshot_order": [((0, 7), SCALA_2_12_ORDER), ((2, 6), SCALA_2_13_ORDER), ((3, 5), JAVA_ORDER)],
+    "snapshot_order": [
+        ((0, 7), rules_of.SCALA_2_12_ORDER),
+        ((2, 6), rules_of.SCALA_2_13_ORDER),
+        ((3, 5), rules_of.JAVA_ORDER),
+    ],
     "expiration_ms": [((0, 7), 7 * DAY_MS), ((3, 4), DAY_MS)],
     "max_message_bytes": [((0, 7), (1 << 31) - 1), ((0, 8, 1), 1_000_012), ((0, 11), None)],
-    "kept_end": [((2, 3), NO_END), ((4, 0), RANGE_END), ((4, 4), HIGH_WATERMARK)],
-    "order": [((0, 7), (TIME, SIZE)), ((0, 11), (TIME, SIZE, LOG_START)), ((3, 0), (LOG_START, SIZE, TIME))],
+    "kept_end": [((2, 3), rules_of.NO_END), ((4, 0), rules_of.RANGE_END), ((4, 4), rules_of.HIGH_WATERMARK)],
+    "order": [
+        ((0, 7), (rules_of.TIME, rules_of.SIZE)),
+        ((0, 11), (rules_of.TIME, rules_of.SIZE, rules_of.LOG_START)),
+        ((3, 0), (rules_of.LOG_START, rules_of.SIZE, rules_of.TIME)),
+    ],
 }
 """The first release of each value."""
 

@@ -7,10 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from cli.command import Kseg
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
 needs_browser = pytest.mark.skipif(not CHROMIUM, reason="no Chromium: apt-get install chromium")
 
 _POLICY = 'http-equiv="Content-Security-Policy"'
+
+
+def page_of(kseg: Kseg, tmp_path: Path, *words: object) -> Path:
+    """The page of a command."""
+    out = tmp_path / "page.html"
+    assert kseg(*words, "--format", "html", "-o", out).status in (0, 1)
+    return out
 
 
 def axe() -> Path | None:

@@ -12,7 +12,7 @@ import pytest
 from cli.command import TESTDATA, Kseg
 from kseg.output.sink import MemorySink
 from kseg.report.pages import MAX_ROWS, PLAN, Card, Page, html_report, html_table, page_bytes
-from report.browser import axe, dom_of, needs_browser
+from report.browser import axe, dom_of, needs_browser, page_of
 
 EVIL = "<img src=x onerror=document.title='ran'>-0"
 CASE = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
@@ -67,9 +67,8 @@ def test_a_directory_without_a_strip_says_why(kseg: Kseg, tmp_path: Path) -> Non
     shutil.copy(next((root / "orders-0").glob("*.log")), root / "left-0" / "00000000000000000000.log.deleted")
     (root / "recovery-point-offset-checkpoint").write_text("damaged")
     packed = shutil.make_archive(str(tmp_path / "logs"), "tar", root, "orders-0")
-    out = tmp_path / "report.html"
-    kseg("verify", "--format", "html", "-o", out, root, packed)
-    notes = {row["path"]: row["note"] for row in data_of(out.read_text())["partitions"] if row["strip"] is None}
+    page = page_of(kseg, tmp_path, "verify", root, packed).read_text()
+    notes = {row["path"]: row["note"] for row in data_of(page)["partitions"] if row["strip"] is None}
     assert notes.pop(str(root)) == "log directory"
     assert notes.pop(str(root / "empty-0")) == "no segments"
     assert notes.pop(str(root / "left-0")) == "no segments but 00000000000000000000.log.deleted"
@@ -89,16 +88,14 @@ def test_a_page_says_what_could_not_be_read(kseg: Kseg, tmp_path: Path, words: t
 
 def test_a_step_names_the_place_that_needs_another_replica(kseg: Kseg, tmp_path: Path) -> None:
     path = TESTDATA / "kafka-4.3.1/compacted/e-plain-0"
-    kseg("verify", "--format", "html", "-o", tmp_path / "report.html", path)
-    text = html.unescape((tmp_path / "report.html").read_text())
+    text = html.unescape(page_of(kseg, tmp_path, "verify", path).read_text())
     assert f"another replica is needed for gap-unexplained in {path}" in text
 
 
 def test_a_cluster_has_its_copies_losses_and_commands(kseg: Kseg, tmp_path: Path) -> None:
     nodes = [TESTDATA / "damaged/findings/leader-copy-behind/cluster" / name for name in ("node1", "node2")]
-    out = tmp_path / "report.html"
-    kseg("verify", "--format", "html", "-o", out, *nodes)
-    page, (cluster,) = out.read_text(), kseg("verify", "--format", "json", *nodes).objects[-1]["clusters"]
+    page = page_of(kseg, tmp_path, "verify", *nodes).read_text()
+    (cluster,) = kseg("verify", "--format", "json", *nodes).objects[-1]["clusters"]
     data = data_of(page)
     assert data["nodeCopies"] == cluster["copies"]
     (lost,) = data["losses"]
@@ -109,19 +106,16 @@ def test_a_cluster_has_its_copies_losses_and_commands(kseg: Kseg, tmp_path: Path
 
 
 def test_places_with_the_same_need_share_a_step(kseg: Kseg, tmp_path: Path) -> None:
-    root, out = log_directory(tmp_path, "a-0", "c-0"), tmp_path / "report.html"
+    root = log_directory(tmp_path, "a-0", "c-0")
     shutil.copytree(TESTDATA / "damaged/findings/early-timestamp/dplain-0", root / "b-0")
-    kseg("verify", "--format", "html", "-o", out, "--now", 10**12, root)
-    text = html.unescape(out.read_text())
+    text = html.unescape(page_of(kseg, tmp_path, "verify", "--now", 10**12, root).read_text())
     assert f"a decision is needed for future-timestamp in {root / 'a-0'}, {root / 'c-0'}" in text
     assert f"a decision is needed for early-timestamp in {root / 'b-0'}" in text
 
 
 @needs_browser
 def test_the_summary_shows_what_the_bytes_are(kseg: Kseg, tmp_path: Path) -> None:
-    out = tmp_path / "report.html"
-    kseg("stats", "--format", "html", "-o", out, TESTDATA / "kafka-4.3.1/clients")
-    shown = dom_of(out)
+    shown = dom_of(page_of(kseg, tmp_path, "stats", TESTDATA / "kafka-4.3.1/clients"))
     assert [title for title in ("Decompressed bytes", "Header keys", "Largest records") if title not in shown] == []
     assert re.search(r'class="time"[^>]*>\d{4}-\d\d-\d\d \d\d:\d\dZ<', shown)
 
@@ -145,11 +139,9 @@ def test_a_finding_has_its_bytes_and_repair(page: Path, tmp_path: Path) -> None:
     ids=["damaged", "old"],
 )
 def test_counts_other_than_zero_are_colored(kseg: Kseg, tmp_path: Path, partition: Path, tones: dict[str, str]) -> None:
-    kseg("verify", "--format", "html", "-o", tmp_path / "report.html", partition)
+    page = page_of(kseg, tmp_path, "verify", partition).read_text()
     (summary,) = kseg("verify", "--format", "json", partition).of_type("summary")
-    cards = re.findall(
-        r'<div class="card ([a-z]*)"><dt[^>]*>(\w+)</dt><dd>([0-9,]+)<', (tmp_path / "report.html").read_text()
-    )
+    cards = re.findall(r'<div class="card ([a-z]*)"><dt[^>]*>(\w+)</dt><dd>([0-9,]+)<', page)
     shown = {label: (int(value.replace(",", "")), tone) for tone, label, value in cards}
     for label, tone in tones.items():
         assert shown[label] == (summary[label], tone)
@@ -241,9 +233,7 @@ def test_a_plan_begins_with_what_is_damaged_and_missing(kseg: Kseg, tmp_path: Pa
     shutil.copytree(CASE, tmp_path / "dplain-0")
     for suffix in (".log.deleted", ".index.deleted", ".timeindex.deleted"):
         (tmp_path / f"dplain-0/00000000000000000007{suffix}").write_bytes(bytes(1000))
-    page = tmp_path / "page.html"
-    kseg("recover", "--mode", "salvage", "-n", "--format", "html", "-o", page, tmp_path / "dplain-0")
-    dom = dom_of(page)
+    dom = dom_of(page_of(kseg, tmp_path, "recover", "--mode", "salvage", "-n", tmp_path / "dplain-0"))
     assert re.search(r"<h1>[1-9] damaged ranges?, [0-9]+ offsets missing\. [0-9]+ file operations would be done", dom)
     at = [dom.index(f'id="{section}-title"') for section in ("damage", "gaps", "actions")]
     assert at == sorted(at)
@@ -386,8 +376,8 @@ def test_axe_finds_no_violation(page: Path, size: str, dark: bool) -> None:
     ids=" ".join,
 )
 def test_axe_finds_no_violation_on_other_pages(kseg: Kseg, tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    root, out = log_directory(tmp_path, "a-0", "b-0", EVIL), tmp_path / "report.html"
-    kseg(*arguments, "--format", "html", "-o", out, IMAGES if "cluster" in arguments else root)
+    root = log_directory(tmp_path, "a-0", "b-0", EVIL)
+    out = page_of(kseg, tmp_path, *arguments, IMAGES if "cluster" in arguments else root)
     for size, dark in (("400,900", True), ("1280,1000", False)):
         assert violations(out, size, dark) == []
 
@@ -395,9 +385,9 @@ def test_axe_finds_no_violation_on_other_pages(kseg: Kseg, tmp_path: Path, argum
 @pytest.mark.slow
 @needs_browser
 def test_the_summary_shows_damage_first(kseg: Kseg, tmp_path: Path) -> None:
-    root, out = log_directory(tmp_path, "z-0"), tmp_path / "report.html"
+    root = log_directory(tmp_path, "z-0")
     shutil.copytree(TESTDATA / "damaged/4.3.1-control-clean/dplain-0", root / "a-0")
-    kseg("stats", "--format", "html", "-o", out, root)
+    out = page_of(kseg, tmp_path, "stats", root)
     assert "with wrong checksums" in out.read_text()
     rows = re.findall(r'<tr[^>]*><td class="place"[^>]*><span title="[^"]*">([^<]*)</span>', dom_of(out))
     assert rows == ["z-0", "a-0"]
@@ -406,9 +396,8 @@ def test_the_summary_shows_damage_first(kseg: Kseg, tmp_path: Path) -> None:
 def test_the_page_tells_what_the_cleaner_waits_for(kseg: Kseg, tmp_path: Path) -> None:
     shutil.copytree(TESTDATA / "compaction/4.3.1/before/e-idem-0", tmp_path / "logs" / "e-idem-0")
     (tmp_path / "logs" / "cleaner-offset-checkpoint").write_text("0\n1\ne-idem 0 0\n")
-    out = tmp_path / "report.html"
-    kseg("verify", "--format", "html", "-o", out, tmp_path / "logs")
-    states = {each["name"]: each["cleaner"] for each in data_of(out.read_text())["partitions"]}
+    page = page_of(kseg, tmp_path, "verify", tmp_path / "logs").read_text()
+    states = {each["name"]: each["cleaner"] for each in data_of(page)["partitions"]}
     assert states["e-idem-0"] == "due, dirty 100%"
 
 
@@ -439,8 +428,7 @@ def test_a_fleet_is_drawn_bit_by_bit(tmp_path: Path) -> None:
 @pytest.mark.slow
 @needs_browser
 def test_paper_has_more_rows_than_the_screen(kseg: Kseg, tmp_path: Path) -> None:
-    root, out = log_directory(tmp_path, *(f"t-{i}" for i in range(40))), tmp_path / "report.html"
-    kseg("verify", "--format", "html", "-o", out, root)
+    out = page_of(kseg, tmp_path, "verify", log_directory(tmp_path, *(f"t-{i}" for i in range(40))))
     shown, printed = (
         dom_of(out, script).count('<div class="partition"')
         for script in (";", "dispatchEvent(new Event('beforeprint'));")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from report.browser import dom_of, needs_browser
+from report.browser import dom_of, needs_browser, page_of
 
 pytestmark = [needs_browser, pytest.mark.slow]  # each starts a browser once or twice
 
@@ -24,12 +24,6 @@ def answer(page: Path, script: str, size: str = "1280,1000") -> Any:
     found = re.search(r"<title>told (.*?)</title>", dom)
     assert found is not None
     return json.loads(html.unescape(found[1]))
-
-
-def page_of(kseg: Kseg, tmp_path: Path, *arguments: object) -> Path:
-    out = tmp_path / "page.html"
-    assert kseg(*arguments, "--format", "html", "-o", out).status in (0, 1)
-    return out
 
 
 @pytest.fixture
@@ -104,36 +98,9 @@ def test_a_compaction_begins_with_the_records_that_it_removes(kseg: Kseg, tmp_pa
     assert cells[1:4] == [str(facts["records"]), str(facts["kept"]), ", ".join(gone)]
 
 
-def test_files_of_a_segment_with_one_reason_are_one_row(kseg: Kseg, tmp_path: Path) -> None:
-    shutil.copytree(TESTDATA / "damaged/4.3.1-control-clean/dplain-0", tmp_path / "dplain-0")
-    ask = ("convert", "--codec", "gzip", "--in-place", "--dry-run", "--format")
-    rows = kseg(*ask, "json", tmp_path / "dplain-0").of_type("action")
-    out = tmp_path / "page.html"
-    kseg(*ask, "html", "--report", out, tmp_path / "dplain-0")
-    segments = {Path(row["file"]).stem for row in rows if row["file"].endswith(".log")}
-    stems = [
-        Path(re.split(r"[ <]", cell)[0]).stem
-        for cell in re.findall(r'data-label="File">([^<]*)<', dom_of(out))
-        if ".log" in cell
-    ]
-    assert sorted(stems) == sorted(segments)
-    assert len(rows) > len(segments)
-
-
 def test_retention_shows_times_and_sizes_in_units(kseg: Kseg, tmp_path: Path, logs: Path) -> None:
-    ask = (
-        "retain",
-        "--explain",
-        "--retention-ms",
-        "5400000",
-        "--retention-bytes",
-        "2048",
-        "--keep-active",
-        "--topic",
-        "orders",
-        logs,
-    )
-    dom = dom_of(page_of(kseg, tmp_path, *ask))
+    limits = "--retention-ms=5400000", "--retention-bytes=2048"
+    dom = dom_of(page_of(kseg, tmp_path, "retain", "--explain", *limits, "--keep-active", "--topic=orders", logs))
     assert "retention.ms 5400000 = 1 h 30 min (option), retention.bytes 2.0 KiB (option)" in dom
 
 

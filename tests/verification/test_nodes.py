@@ -14,7 +14,7 @@ from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.errors import PathError
 from kseg.formats.record_batch import build_batch
 from kseg.node.cluster_metadata import is_only_voter
-from kseg.output.findings import node_row, start_text
+from kseg.output.findings import start_text, state_row
 from kseg.segment.survey import DEEP, QUICK
 from kseg.verification import directory_tree
 from kseg.verification.report import AssignedPartition
@@ -101,7 +101,7 @@ def test_two_directories_of_a_node(node: tuple[Path, Path], server: str | None) 
     assert found.serious == []
     (start,) = found.report.starts
     assert (start.starts, start.because, start.recovers, start.sets_aside, start.deletes) == (True, [], [], [], [])
-    assert start.directories == [str(b), str(a)]
+    assert start.log_directories == [str(b), str(a)]
 
 
 @pytest.mark.parametrize("with_server", [False, True])
@@ -163,7 +163,7 @@ def test_nodes_that_are_checked_in_one_go(tmp_path: Path) -> None:
     edited(c, cluster_id="BBBBBBBBQACBBBBBBBBBBA", node_id="2")
     found = check_node(a, b, c)
     assert {finding.code for finding in found.findings if finding.severity == "error"} == set()
-    assert [start.directories for start in found.report.starts] == [[str(a)], [str(b), str(c)]]
+    assert [start.log_directories for start in found.report.starts] == [[str(a)], [str(b), str(c)]]
 
 
 def test_replicas_of_a_partition_are_of_different_nodes(tmp_path: Path) -> None:
@@ -394,7 +394,7 @@ ASSIGNED = 41
 
 def names_of(partitions: list[AssignedPartition] | None) -> list[str]:
     assert partitions is not None
-    return [partition.name for partition in partitions]
+    return [each.partition for each in partitions]
 
 
 @pytest.mark.parametrize("has_server", [False, True])
@@ -405,10 +405,10 @@ def test_partitions_that_a_start_creates(node: tuple[Path, Path], has_server: bo
     created = names_of(start.creates)
     assert len(created) == len(set(created)) == ASSIGNED - 2
     assert not {OFFSETS, MORE_OFFSETS} & set(created)
-    assert {partition.directory for partition in start.creates or ()} == {str(a)}
+    assert {each.log_directory for each in start.creates or ()} == {str(a)}
     assert start.lacks == []
     assert f"; creates empty {ASSIGNED - 2} partitions (" in start_text(start)
-    row = node_row(start)
+    row = state_row(start)
     assert row["creates"][0] == {"partition": created[0], "logDirectory": str(a)}
     assert (len(row["creates"]), row["lacks"]) == (ASSIGNED - 2, [])
 
@@ -443,7 +443,7 @@ def test_all_disks_judge_a_start(damage: Callable[[Path], object], code: str | N
     damage(b)
     found = check_node(a, server=f"node.id=1\nlog.dirs={a},{b}")
     (start,) = found.report.starts
-    assert start.directories == [str(a), str(b)]
+    assert start.log_directories == [str(a), str(b)]
     assert start.starts is (None if code is None else False)
     if code is None:
         assert start.because == [f"the partitions in {b} were not checked: give all log directories of the node"]
@@ -472,7 +472,7 @@ def test_what_may_be_in_an_offline_directory_is_not_created(node: tuple[Path, Pa
     assert (len(names_of(start.creates)), start.lacks) == (ASSIGNED - 1, [])
     edited(a, directory_id=OTHER_ID)
     (start,) = check_node(a, gone, server=server).report.starts
-    assert (start.creates, len(start.lacks), start.lacks[0].directory) == ([], ASSIGNED - 1, None)
+    assert (start.creates, len(start.lacks), start.lacks[0].log_directory) == ([], ASSIGNED - 1, None)
 
 
 def test_what_damaged_metadata_assign(node: tuple[Path, Path]) -> None:

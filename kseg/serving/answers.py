@@ -11,7 +11,7 @@ from kseg.errors import KsegError, text_of
 from kseg.formats.schema import ZERO_UUID
 from kseg.node.coordinators import Partition
 from kseg.serving.catalog import Catalog, ServedTopic
-from kseg.serving.groups import EMPTY, STABLE, Commit, Group, GroupCoordinator, commits_in
+from kseg.serving.groups import EMPTY, STABLE, Commit, GroupCoordinator, commits_in
 from kseg.serving.logs import NONE, OUT_OF_RANGE, STORAGE_ERROR, UNSUPPORTED_COMPRESSION, FetchAnswer, Records, Steps
 from kseg.serving.protocol import Request, served_versions
 
@@ -110,7 +110,7 @@ class Answers:
 
     async def _DescribeCluster(self, request: Request, peer: Peer) -> dict[str, Any]:
         return {
-            "errorCode": NONE, "errorMessage": None, "endpointType": request.values.get("endpointType", 1),
+            "errorCode": NONE, "endpointType": request.values.get("endpointType", 1),
             "clusterId": self.cluster_id, "controllerId": NODE,
             "brokers": [{"brokerId": NODE, "host": peer.host, "port": peer.port, "rack": None}],
         }  # fmt: skip
@@ -146,15 +146,8 @@ class Answers:
         return topics
 
     async def _OffsetForLeaderEpoch(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return {
-            "topics": [
-                {
-                    "topic": topic["topic"],
-                    "partitions": [{"errorCode": NONE, "partition": each["partition"]} for each in topic["partitions"]],
-                }
-                for topic in request.values["topics"]
-            ]
-        }  # without an epoch and offset, as of logs that have none
+        # Without an epoch and offset, as of logs that have none.
+        return {"topics": _by_partition(request.values["topics"], {"errorCode": NONE, "leaderEpoch": -1})}
 
     async def _Fetch(self, request: Request, _peer: Peer) -> dict[str, Any]:
         values = request.values
@@ -356,13 +349,12 @@ class Answers:
         return {"groups": [self._group(name, request.version) for name in dict.fromkeys(request.values["groups"])]}
 
     def _group(self, name: str, version: int) -> dict[str, Any]:
-        group = self.groups.of(name)
-        if group is None and name not in self.groups.stored:
+        if not self.groups.is_known(name):
             error = {"errorCode": GROUP_NOT_FOUND, "errorMessage": f"Group {name} not found."} if version >= 6 else {}
             return {"errorCode": NONE, "groupId": name, "groupState": "Dead", "members": [], **_NO_PROTOCOL, **error}
-        group = group or Group(name)
+        group = self.groups.of(name)
         return {
-            "errorCode": NONE, "errorMessage": None, "groupId": name, "groupState": group.state,
+            "errorCode": NONE, "groupId": name, "groupState": group.state,
             "protocolType": group.protocol_type or "consumer",
             "protocolData": group.protocol if group.state == STABLE else "",
             "members": [
@@ -381,12 +373,7 @@ class Answers:
         found = []
         for each in request.values["resources"]:
             is_unknown = each["resourceType"] == _TOPIC and each["resourceName"] not in self.catalog.topics
-            found.append(
-                {
-                    "errorCode": UNKNOWN_TOPIC if is_unknown else NONE, "errorMessage": None,
-                    "resourceType": each["resourceType"], "resourceName": each["resourceName"], "configs": [],
-                }
-            )  # fmt: skip
+            found.append({**each, "errorCode": UNKNOWN_TOPIC if is_unknown else NONE, "configs": []})
         return {"results": found}
 
     async def _DescribeAcls(self, _request: Request, _peer: Peer) -> dict[str, Any]:
@@ -423,21 +410,8 @@ class Answers:
     async def _Produce(self, request: Request, _peer: Peer) -> dict[str, Any] | None:
         if request.values["acks"] == 0:
             return None  # no response is expected: closing the connection is the only sign there is
-        return {
-            "responses": [
-                {name: topic[name] for name in ("name", "topicId") if name in topic}
-                | {
-                    "partitionResponses": [
-                        {
-                            "index": each["index"], "errorCode": POLICY_VIOLATION, "baseOffset": -1,
-                            "errorMessage": READ_ONLY,
-                        }
-                        for each in topic["partitionData"]
-                    ]
-                }
-                for topic in request.values["topicData"]
-            ]
-        }  # fmt: skip
+        refused = {**_REFUSED, "baseOffset": -1}
+        return {"responses": _by_partition(request.values["topicData"], refused, "partitionData", "partitionResponses")}
 
     async def _InitProducerId(self, request: Request, _peer: Peer) -> dict[str, Any]:
         is_transactional = request.values["transactionalId"] is not None
@@ -453,7 +427,7 @@ class Answers:
         return {"responses": [{**each, **_REFUSED} for each in [*request.values.get("topics", ()), *named]]}
 
     async def _DeleteRecords(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return {"topics": _refused_partitions(request.values["topics"], {"lowWatermark": -1})}
+        return {"topics": _by_partition(request.values["topics"], {**_REFUSED, "lowWatermark": -1})}
 
     async def _CreatePartitions(self, request: Request, _peer: Peer) -> dict[str, Any]:
         return {"results": [{"name": each["name"], **_REFUSED} for each in request.values["topics"]]}
@@ -462,15 +436,10 @@ class Answers:
         return {"results": [{"groupId": name, **_REFUSED} for name in request.values["groupsNames"]]}
 
     async def _OffsetDelete(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return {"errorCode": POLICY_VIOLATION, "topics": _refused_partitions(request.values["topics"], {})}
+        return {"errorCode": POLICY_VIOLATION, "topics": _by_partition(request.values["topics"], _REFUSED)}
 
     async def _IncrementalAlterConfigs(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return {
-            "responses": [
-                {"resourceType": each["resourceType"], "resourceName": each["resourceName"], **_REFUSED}
-                for each in request.values["resources"]
-            ]
-        }
+        return {"responses": [{**each, **_REFUSED} for each in request.values["resources"]]}
 
 
 _REFUSED = {"errorCode": POLICY_VIOLATION, "errorMessage": READ_ONLY}
@@ -494,14 +463,9 @@ def _empty_answer(error: int) -> FetchAnswer:
     return FetchAnswer(error, end, end, 0 if error == NONE else -1, None, Records(()))
 
 
-def _refused_partitions(topics: list[dict[str, Any]], more: dict[str, int]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": topic["name"],
-            "partitions": [
-                {"partitionIndex": each["partitionIndex"], "errorCode": POLICY_VIOLATION, **more}
-                for each in topic["partitions"]
-            ],
-        }
-        for topic in topics
-    ]
+def _by_partition(
+    topics: list[dict[str, Any]], answer: dict[str, Any], asked: str = "partitions", told: str = "partitions"
+) -> list[dict[str, Any]]:
+    """Returns the topics of a request with one answer for all partitions. ``asked`` and ``told``: the fields of the
+    partitions in request and response; other fields of the request are not written if the response lacks them."""
+    return [{**topic, told: [{**each, **answer} for each in topic[asked]]} for topic in topics]

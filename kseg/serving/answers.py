@@ -4,7 +4,7 @@ Handlers are methods by the name of the request. Those that read logs are made o
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from kseg.errors import KsegError, text_of
@@ -12,14 +12,14 @@ from kseg.formats.schema import ZERO_UUID
 from kseg.node.coordinators import Partition
 from kseg.serving.catalog import Catalog, ServedTopic
 from kseg.serving.groups import EMPTY, STABLE, Commit, GroupCoordinator, commits_in
-from kseg.serving.logs import NONE, OUT_OF_RANGE, STORAGE_ERROR, UNSUPPORTED_COMPRESSION, FetchAnswer, Records, Steps
+from kseg.serving.logs import NONE, OUT_OF_RANGE, FetchAnswer, Records, Steps, step
 from kseg.serving.protocol import Request, served_versions
 
 READ_ONLY = "kseg serve is read-only: nothing is ever written"
 UNKNOWN_TOPIC, INVALID_REQUEST, CLUSTER_DENIED, POLICY_VIOLATION, TRANSACTIONAL_ID_DENIED, SECURITY_DISABLED = (
     3, 42, 31, 44, 53, 54,
 )  # fmt: skip
-GROUP_NOT_FOUND, UNKNOWN_SESSION, UNKNOWN_TOPIC_ID = 69, 70, 100
+STORAGE_ERROR, GROUP_NOT_FOUND, UNKNOWN_SESSION, UNSUPPORTED_COMPRESSION, UNKNOWN_TOPIC_ID = 56, 69, 70, 76, 100
 """Kafka's error codes."""
 NODE = 0
 MAX_RESPONSE_BYTES = 64 << 20
@@ -278,12 +278,7 @@ class Answers:
         """Returns the name of a topic in a request, and the field that names it there."""
         if "topicId" not in topic:
             return topic["name"], {"name": topic["name"]}
-
-        def find() -> Steps[ServedTopic | None]:
-            yield
-            return self.catalog.by_id(topic["topicId"])
-
-        found: ServedTopic | None = await self._work(find())
+        found: ServedTopic | None = await self._work(step(lambda: self.catalog.by_id(topic["topicId"])))
         return "" if found is None else found.name, {"topicId": topic["topicId"]}
 
     async def _OffsetFetch(self, request: Request, _peer: Peer) -> dict[str, Any]:
@@ -299,8 +294,9 @@ class Answers:
 
     async def _committed(self, group_id: str, asked: list[dict[str, Any]] | None, by_id: bool) -> list[dict[str, Any]]:
         """Returns the offsets of a group, for topics that are ``asked`` for; None: all."""
-        known: dict[str, str] = await self._work(self._ids(self.groups.stored.get(group_id, {})))
-        offsets = self.groups.offsets(group_id, known)
+        names = {topic for topic, _ in self.groups.stored.get(group_id, {})} & self.catalog.topics.keys()
+        ids = step(lambda: {name: self.catalog.id_of(self.catalog.topics[name]) for name in names})
+        offsets = self.groups.offsets(group_id, await self._work(ids))
         if asked is None:
             by_topic: dict[str, list[int]] = {}
             for place in sorted(offsets):
@@ -325,11 +321,6 @@ class Answers:
                 )  # fmt: skip
             found.append({**given, "partitions": parts})
         return found
-
-    def _ids(self, places: Mapping[Partition, object]) -> Steps[dict[str, str]]:
-        yield
-        names = {topic for topic, _ in places}
-        return {name: self.catalog.id_of(self.catalog.topics[name]) for name in names if name in self.catalog.topics}
 
     async def _ListGroups(self, request: Request, _peer: Peer) -> dict[str, Any]:
         await self._read_stored()

@@ -47,8 +47,15 @@ T = TypeVar("T")
 Steps = Generator[None, None, T]
 """What may take long, and is done step by step."""
 
+
+def step(work: Callable[[], T]) -> Steps[T]:
+    """Does one thing that may take long, such as reading a file."""
+    yield
+    return work()
+
+
 OUT_OF_ORDER = "offset-out-of-order"
-NONE, OUT_OF_RANGE, STORAGE_ERROR, UNSUPPORTED_COMPRESSION = 0, 1, 56, 76
+NONE, OUT_OF_RANGE = 0, 1
 """Kafka's error codes."""
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
 """Timestamps with a meaning of their own in requests for offsets."""

@@ -38,21 +38,21 @@ def normal(inner: str) -> str:
 _MAX_CACHED = 64
 
 
-class OpenDirectory:
-    """A directory of the system that is open as long as something refers to it."""
+class CachedListing(dict[str, "os.DirEntry[str]"]):
+    """The entries of a directory of the system by name; it is open as long as something refers to the listing. An entry
+    can be asked for its status as long; its ``path`` is a name alone."""
 
-    __slots__ = ("descriptor", "path")
+    __slots__ = ("descriptor",)
 
-    def __init__(self, path: str, above: "OpenDirectory | None") -> None:
-        """Opens it in the directory above it, if that is held, without following a link. Raises OSError."""
-        self.path, self.descriptor = path, -1
-        if above is None:
-            self.descriptor = os.open(path, _DIRECTORY)
-        else:
-            self.descriptor = above.open(path, _DIRECTORY)
+    def __init__(self, path: str, around: "CachedListing | None") -> None:
+        """Opens the directory in the one around it, if that is held, without following a link. Raises OSError."""
+        self.descriptor = -1
+        self.descriptor = os.open(path, _DIRECTORY) if around is None else around.open(path, _DIRECTORY)
+        with os.scandir(self.descriptor) as entries:
+            super().__init__({entry.name: entry for entry in entries})
 
     def open(self, path: str, flags: int) -> int:
-        """Opens what is in it, without following a link. Raises OSError."""
+        """Opens what is in the directory, without following a link. Raises OSError."""
         try:
             return os.open(path.rpartition(os.sep)[2], flags | _NOFOLLOW, dir_fd=self.descriptor)
         except OSError as error:
@@ -61,18 +61,6 @@ class OpenDirectory:
     def __del__(self) -> None:
         if self.descriptor >= 0:
             os.close(self.descriptor)
-
-
-class CachedListing(dict[str, "os.DirEntry[str]"]):
-    """The entries of an open directory by name. An entry can be asked for its status as long as the listing is kept;
-    its ``path`` is a name alone."""
-
-    __slots__ = ("directory",)
-
-    def __init__(self, directory: OpenDirectory) -> None:
-        with os.scandir(directory.descriptor) as entries:
-            super().__init__({entry.name: entry for entry in entries})
-        self.directory = directory
 
 
 class DirectoryCache:
@@ -93,8 +81,7 @@ class DirectoryCache:
         """Returns the entries of a directory. Raises OSError."""
         found = self._listings.get(path)
         if found is None:
-            around = self.listing_around(path)
-            found = CachedListing(OpenDirectory(path, None if around is None else around.directory))
+            found = CachedListing(path, self.listing_around(path))
             if not self._is_over:
                 if len(self._listings) >= _MAX_CACHED:
                     self._listings.pop(next(iter(self._listings)), None)
@@ -323,7 +310,7 @@ class Place(str):
         around = None if self.is_named or self.cache is None else self.cache.listing_around(self)
         try:
             if around is not None:
-                descriptor = around.directory.open(self, _FLAGS)
+                descriptor = around.open(self, _FLAGS)
             else:
                 descriptor = os.open(self, _FLAGS if self.is_named else _FLAGS | _NOFOLLOW)
         except OSError as error:

@@ -12,6 +12,7 @@ import stat
 import sys
 from bisect import bisect_right
 from contextlib import suppress
+from functools import partial
 from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, overload
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, overload
 from kseg.errors import PathError, UnreadableError, errors_at
 from kseg.kernel.files import system
 from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
-from kseg.stores.extent import Extent, end_of_data, next_data
+from kseg.stores.extent import Extent, end_of_data, next_data, temporary_file
 from kseg.stores.place import Place
 
 if TYPE_CHECKING:
@@ -445,14 +446,13 @@ def _map(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview] | None:
 def _map_copy(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview]:
     """Maps an unnamed temporary copy, which nobody can truncate, so that it needs no guard. The compiled kernel takes
     no `FileBytes`."""
-    import tempfile
-
-    with tempfile.TemporaryFile() as spool:
-        for start in range(0, size, WINDOW_BYTES):
-            spool.write(read_around(extent, start, min(start + WINDOW_BYTES, size)))
-        spool.flush()
-        mapping = mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
-        return mapping, memoryview(mapping)
+    starts = range(0, size, WINDOW_BYTES)
+    copy = temporary_file(read_around(extent, start, min(start + WINDOW_BYTES, size)) for start in starts)
+    try:
+        mapping = mmap.mmap(copy, size, access=mmap.ACCESS_READ)
+    finally:
+        os.close(copy)
+    return mapping, memoryview(mapping)
 
 
 def _unmap(mapping: mmap.mmap) -> None:
@@ -508,10 +508,4 @@ def seekable_descriptor(stream: BinaryIO) -> int:
     """Returns a descriptor of the stream's bytes: its own if it is a file, else of an unnamed temporary copy."""
     if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and os.lseek(stream.fileno(), 0, os.SEEK_CUR) == 0:
         return os.dup(stream.fileno())
-    import shutil
-    import tempfile
-
-    with tempfile.TemporaryFile() as spool:
-        shutil.copyfileobj(stream, spool, WINDOW_BYTES)
-        spool.flush()
-        return os.dup(spool.fileno())
+    return temporary_file(iter(partial(stream.read, WINDOW_BYTES), b""))

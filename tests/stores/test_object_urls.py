@@ -91,30 +91,20 @@ def test_credentials_are_not_shown(url: str, expected: str) -> None:
     assert shown(url) == expected
 
 
-def test_errors_do_not_repeat_signatures(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_arguments: object, **_options: object) -> None:
-        raise RuntimeError("403 for https://host/a?X-Amz-Signature=secret given")
-
-    monkeypatch.setattr(objects._system, "cat_file", fail)
-    with pytest.raises(PathError, match="403 for https://host/a given") as caught:
-        objects.read("a", 0, 1)
-    assert "secret" not in str(caught.value)
-
-
 @pytest.mark.parametrize("url", ["http://user:sec%20ret@host/a", "http://host/a?sec%20ret", "http://sec%20ret@host/a"])
 @pytest.mark.parametrize("kind", [OSError, RuntimeError])
 def test_errors_do_not_repeat_credentials(url: str, kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
     def fail(*_arguments: object, **_options: object) -> None:
-        raise kind(f"no answer of {url}, user and key 'sec ret', 'sec%20ret'")
+        raise kind(f"no answer of {url}, user and key 'sec ret', 'sec%20ret', from http://x/b?X-Amz-Signature=1 given")
 
     objects = UrlObjects(url)
     monkeypatch.setattr(objects._system, "info", fail)
-    with pytest.raises(PathError, match="no answer of") as caught:
+    with pytest.raises(PathError, match=r"no answer of .* from http://x/b given$") as caught:
         objects.info("a")
     printed = "".join(traceback.format_exception(caught.value))
-    assert [word for word in ("sec ret", "sec%20ret") if word in printed] == []
+    assert [word for word in ("sec ret", "sec%20ret", "Signature") if word in printed] == []
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "gs", "abfs"])

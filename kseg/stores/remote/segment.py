@@ -19,6 +19,7 @@ from kseg.formats.compression import DecompressedBytes, DecompressionError, unzs
 from kseg.formats.rows import BytesLike
 from kseg.formats.suffixes import INDEX, INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
 from kseg.positioned import write_all
+from kseg.stores.extent import temporary_file
 from kseg.stores.object_urls import open_objects
 from kseg.stores.objects import Objects
 from kseg.stores.remote.keys import PrivateKeys
@@ -521,11 +522,10 @@ class RemoteSource(FetchedSource):
         self._failures_listed = 0
 
     def _new_file(self) -> int:
-        import tempfile
-
-        with errors_at(f"{self.path}: no temporary file"), tempfile.TemporaryFile() as spool:
-            spool.truncate(self.size)
-            return os.dup(spool.fileno())
+        with errors_at(f"{self.path}: no temporary file"):
+            descriptor = temporary_file()
+            os.ftruncate(descriptor, self.size)
+            return descriptor
 
     def _fetch(self, first: int, stop: int, descriptor: int) -> None:
         with errors_at(f"{self.path}: cannot be spooled"):

@@ -30,7 +30,7 @@ _PARTS_AT_ONCE = 64
 """So many partitions of a fetch are found in one step."""
 _GROUP_KEY, _SHARE_KEY = 0, 2
 """Types of keys in FindCoordinator; 1 is that of transactions."""
-_TOPIC, _CLUSTER_METADATA_LEADER = 2, -1
+_TOPIC = 2
 
 Work = Callable[[Steps[Any]], Awaitable[Any]]
 """Runs steps on threads."""
@@ -342,7 +342,7 @@ class Answers:
     def _group(self, name: str, version: int) -> dict[str, Any]:
         if not self.groups.is_known(name):
             error = {"errorCode": GROUP_NOT_FOUND, "errorMessage": f"Group {name} not found."} if version >= 6 else {}
-            return {"errorCode": NONE, "groupId": name, "groupState": "Dead", "members": [], **_NO_PROTOCOL, **error}
+            return {"errorCode": NONE, "groupId": name, "groupState": "Dead", "members": [], **error}
         group = self.groups.of(name)
         return {
             "errorCode": NONE, "groupId": name, "groupState": group.state,
@@ -434,7 +434,6 @@ class Answers:
 
 
 _REFUSED = {"errorCode": POLICY_VIOLATION, "errorMessage": READ_ONLY}
-_NO_PROTOCOL = {"protocolType": "", "protocolData": ""}
 
 
 def _partition(number: int) -> dict[str, Any]:

@@ -55,8 +55,8 @@ def test_large_ranges_take_several_requests(objects: UrlObjects, monkeypatch: py
     assert objects.read("a-0/1.log", 1, 8) == b"12345678"
 
 
-def test_windows_of_an_object_hold_only_fetched_bytes(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without mappings a window is kept for the next bytes."""
+def test_bytes_of_an_object_are_those_fetched_last(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where mappings cannot be guarded."""
     monkeypatch.setattr(system, "CAN_GUARD", False)
     content = b"0123456789" * BLOCK_BYTES
     objects.write("large", content)

@@ -514,8 +514,6 @@ def _claim(piece: Piece) -> _Claim | None:
     return _Claim(size, first + delta + 1, HEADER_BYTES, fields.V2_ATTRIBUTES, stored, crc32c)
 
 
-# Finds runs of batches that occur more than once in an image: copies, and possible versions of a batch.
-
 MAX_VERSIONS = 16
 """Different batches of equal offsets and producers that are compared: more are many partitions' alike, or hostile."""
 
@@ -534,6 +532,7 @@ class CopiedRun(NamedTuple):
 
 class Copies:
     """The runs of batches that earlier pieces have too, by piece, in order. The original of a run is no copy itself.
+    `find` also yields possible versions of a batch.
 
     ``originals``: the pieces of which others have copies.
     """

@@ -107,7 +107,11 @@ class RemoteChoice:
     log_directories: tuple[str, ...] = ()
 
     def wants(self, topic: str) -> bool:
-        return not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
+        return is_wanted(topic, self.topics)
+
+
+def is_wanted(topic: str, globs: tuple[str, ...]) -> bool:
+    return not globs or any(fnmatchcase(topic, glob) for glob in globs)
 
 
 # RSA-OAEP (RFC 8017, 7.1.2) with SHA3-512 as hash and in MGF1, and an empty label.

@@ -96,12 +96,9 @@ class Objects(ABC):
         """Returns the path or URL of an object, for messages."""
         return f"{self.root}/{name}" if name else self.root
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yields the objects whose names begin with ``prefix``, sorted by name.
-
-        Folders are read one after another, without recursion; those that cannot contain the prefix are not.
-        """
-        pending: list[str | StoredObject] = [os.path.dirname(prefix)]
+    def list(self) -> Iterator[StoredObject]:
+        """Yields all objects, sorted by name. Folders are read one after another, without recursion."""
+        pending: list[str | StoredObject] = [""]
         while pending:
             at = pending.pop()
             if isinstance(at, StoredObject):
@@ -111,10 +108,8 @@ class Objects(ABC):
                 files, folders = self.folder(at)
             except FileNotFoundError:
                 continue  # a store has no empty folders
-            inside: dict[str, str | StoredObject] = {file.name: file for file in files if file.name.startswith(prefix)}
-            for name in (f"{at}/{folder}" if at else folder for folder in folders):
-                if f"{name}/".startswith(prefix) or prefix.startswith(f"{name}/"):
-                    inside[f"{name}/"] = name
+            inside: dict[str, str | StoredObject] = {file.name: file for file in files}
+            inside |= {f"{name}/": name for name in (f"{at}/{folder}" if at else folder for folder in folders)}
             pending.extend(inside[key] for key in sorted(inside, reverse=True))
 
 

@@ -24,13 +24,6 @@ def test_all_objects_are_listed_by_name(store: LocalObjects) -> None:
     assert list(store.list()) == [StoredObject(*found) for found in expected]
 
 
-@pytest.mark.parametrize(
-    ("prefix", "names"), [("b", ["b.x", "b/1", "b/sub/2"]), ("b/s", ["b/sub/2"]), ("c", []), ("c/", [])]
-)
-def test_a_prefix_is_taken_literally(store: LocalObjects, prefix: str, names: list[str]) -> None:
-    assert [found.name for found in store.list(prefix)] == names
-
-
 def test_links_are_not_listed(store: LocalObjects, tmp_path: Path) -> None:
     os.symlink(tmp_path / "a", tmp_path / "loop")
     os.symlink(tmp_path / "a/z", tmp_path / "z")

@@ -5,7 +5,6 @@ A name is a path relative to the store's root with "/" between its parts, as obj
 
 import fnmatch
 import os
-import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -85,10 +84,6 @@ class Objects(ABC):
         """
 
     @abstractmethod
-    def info(self, name: str) -> StoredObject | None:
-        """Returns an object, None if it is a folder. Raises FileNotFoundError if there is neither, PathError."""
-
-    @abstractmethod
     def read(self, name: str, start: int, length: int) -> bytes:
         """Returns bytes of an object, fewer only at its end."""
 
@@ -134,10 +129,6 @@ class LocalObjects(Objects):
         except OSError as error:
             raise PathError(f"{self.path(name)}: {error.strerror}") from error
         return sorted(files), sorted(folders)
-
-    def info(self, name: str) -> StoredObject | None:
-        status = os.stat(self.path(name), follow_symlinks=False)
-        return None if stat.S_ISDIR(status.st_mode) else StoredObject(name, status.st_size)
 
     def read(self, name: str, start: int, length: int) -> bytes:
         path = self.path(name)

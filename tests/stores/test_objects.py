@@ -35,7 +35,6 @@ def test_links_are_not_listed(store: LocalObjects, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("start", "length", "expected"), [(0, 5, b"two22"), (3, 1, b"2"), (3, 9, b"22"), (9, 1, b"")])
 def test_ranges_are_read(store: LocalObjects, start: int, length: int, expected: bytes) -> None:
     assert store.read("b/sub/2", start, length) == expected
-    assert store.info("b/sub/2") == StoredObject("b/sub/2", 5)
 
 
 def test_what_is_missing_is_named(store: LocalObjects) -> None:

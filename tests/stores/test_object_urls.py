@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Iterator
+from unittest.mock import MagicMock
 
 import fsspec
 import pytest
@@ -95,9 +96,11 @@ def test_credentials_are_not_shown(url: str, expected: str) -> None:
 def test_errors_do_not_repeat_credentials(url: str, kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
-    def fail(*_arguments: object, **_options: object) -> None:
-        raise kind(f"no answer of {url}, user and key 'sec ret', 'sec%20ret', from http://x/b?X-Amz-Signature=1 given")
-
+    fail = MagicMock(
+        side_effect=kind(
+            f"no answer of {url}, user and key 'sec ret', 'sec%20ret', from http://x/b?X-Amz-Signature=1 given"
+        )
+    )
     objects = UrlObjects(url)
     monkeypatch.setattr(objects._system, "info", fail)
     with pytest.raises(PathError, match=r"no answer of .* from http://x/b given$") as caught:
@@ -114,9 +117,7 @@ def test_urls_of_buckets_have_no_credentials(scheme: str) -> None:
 
 
 def test_libhdfs_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError("Unable to load libjvm\ndlopen(/usr/lib/jvm/libjvm.so) failed")
-
+    fail = MagicMock(side_effect=OSError("Unable to load libjvm\ndlopen(/usr/lib/jvm/libjvm.so) failed"))
     monkeypatch.setattr(fsspec.core, "url_to_fs", fail)
     with pytest.raises(KsegError, match=r"^hdfs://nn:8020: needs Hadoop's libhdfs .*; webhdfs://HOST:9870/PATH needs"):
         UrlObjects("hdfs://nn:8020")

@@ -32,7 +32,7 @@ from kseg.segment.survey import BatchRow, HeaderRows, headers_of
 from kseg.stores.archives.spool import current_spool
 from kseg.stores.extent import NEAR_BYTES, next_data
 from kseg.stores.source import Source
-from kseg.stores.windows import equal_bytes
+from kseg.stores.windows import claimed_bytes, equal_bytes
 
 HELD_BYTES = 64 << 20
 """Bytes of tables of batches that are held in memory: half a million batches."""
@@ -140,7 +140,7 @@ def _rows_in(source: Source, start: int, stop: int) -> list[memoryview]:
 def _claimed_bytes(source: Source, position: int, end: int) -> int:
     """Returns the length that a header at the position claims, if it is one."""
     head = bytes(source.buffer[position : min(position + MIN_BYTES, end)])
-    size = layout.be32(head, fields.ENTRY_SIZE) + fields.ENTRY_OVERHEAD if len(head) == MIN_BYTES else 0
+    size = claimed_bytes(head) if len(head) == MIN_BYTES else 0
     return size if 0 < size <= end - position and head[fields.ENTRY_MAGIC] <= fields.MAGIC_V2 else 0
 
 
@@ -499,7 +499,7 @@ def _claim(piece: Piece) -> _Claim | None:
     head = bytes(piece.source.buffer[start : start + HEADER_BYTES])
     if len(head) < MIN_BYTES or not piece.magic <= head[fields.ENTRY_MAGIC] <= fields.MAGIC_V2:
         return None
-    size, first = layout.be32(head, fields.ENTRY_SIZE) + fields.ENTRY_OVERHEAD, layout.be64(head, 0)
+    size, first = claimed_bytes(head), layout.be64(head, 0)
     if not 0 <= first - piece.next_offset < 1 << 31:
         return None
     if head[fields.ENTRY_MAGIC] < fields.MAGIC_V2:
@@ -513,8 +513,6 @@ def _claim(piece: Piece) -> _Claim | None:
     stored = int.from_bytes(head[fields.V2_CRC : fields.V2_ATTRIBUTES], "big")
     return _Claim(size, first + delta + 1, HEADER_BYTES, fields.V2_ATTRIBUTES, stored, crc32c)
 
-
-# Finds runs of batches that occur more than once in an image: copies, and possible versions of a batch.
 
 MAX_VERSIONS = 16
 """Different batches of equal offsets and producers that are compared: more are many partitions' alike, or hostile."""
@@ -534,6 +532,7 @@ class CopiedRun(NamedTuple):
 
 class Copies:
     """The runs of batches that earlier pieces have too, by piece, in order. The original of a run is no copy itself.
+    `find` also yields possible versions of a batch.
 
     ``originals``: the pieces of which others have copies.
     """

@@ -409,7 +409,7 @@ def resumable_store_output(
     output = _StoreOutput(store, work_directory, request)
     if next(iter(store.list()), None) is None:
         output.write_record()
-    elif not any(found.name == RECORD for found in store.list(RECORD)):
+    elif not any(found.name == RECORD for found in store.folder("")[0]):
         raise PathError(f"{store.root}: already exists; nothing was written")
     else:
         content = store.read(RECORD, 0, MAX_MANIFEST_BYTES)

@@ -224,17 +224,13 @@ class Listing(NamedTuple):
 def listing_of(directory: str) -> Listing:
     """Lists a directory. Raises PathError if it cannot be read."""
     place = Place(directory)
+    files, others = dict[str, AnyEntry](), dict[str, AnyEntry]()
     with errors_at(directory):
-        cached = None if place.cache is None else place.cache.listing(place)
-        if cached is not None and cached.kinds is not None:
-            return Listing(place, *cached.kinds, cached)
-        files, others = dict[str, AnyEntry](), dict[str, AnyEntry]()
+        held = None if place.cache is None else place.cache.listing(place)
         with place.entries() as entries:
             for entry in entries:
                 (files if is_regular_file(entry) else others)[entry.name] = entry
-    if cached is not None:
-        cached.kinds = files, others
-    return Listing(place, files, others, cached)
+    return Listing(place, files, others, held)
 
 
 def regular_and_other_names(directory: str) -> tuple[list[str], list[str]]:

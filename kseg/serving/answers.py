@@ -4,22 +4,22 @@ Handlers are methods by the name of the request. Those that read logs are made o
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from kseg.errors import KsegError, text_of
 from kseg.formats.schema import ZERO_UUID
 from kseg.node.coordinators import Partition
 from kseg.serving.catalog import Catalog, ServedTopic
-from kseg.serving.groups import EMPTY, STABLE, Commit, Group, GroupCoordinator, commits_in
-from kseg.serving.logs import NONE, OUT_OF_RANGE, STORAGE_ERROR, UNSUPPORTED_COMPRESSION, FetchAnswer, Records, Steps
+from kseg.serving.groups import EMPTY, STABLE, Commit, GroupCoordinator, commits_in
+from kseg.serving.logs import NONE, OUT_OF_RANGE, FetchAnswer, Records, Steps, step
 from kseg.serving.protocol import Request, served_versions
 
 READ_ONLY = "kseg serve is read-only: nothing is ever written"
 UNKNOWN_TOPIC, INVALID_REQUEST, CLUSTER_DENIED, POLICY_VIOLATION, TRANSACTIONAL_ID_DENIED, SECURITY_DISABLED = (
     3, 42, 31, 44, 53, 54,
 )  # fmt: skip
-GROUP_NOT_FOUND, UNKNOWN_SESSION, UNKNOWN_TOPIC_ID = 69, 70, 100
+STORAGE_ERROR, GROUP_NOT_FOUND, UNKNOWN_SESSION, UNSUPPORTED_COMPRESSION, UNKNOWN_TOPIC_ID = 56, 69, 70, 76, 100
 """Kafka's error codes."""
 NODE = 0
 MAX_RESPONSE_BYTES = 64 << 20
@@ -30,7 +30,7 @@ _PARTS_AT_ONCE = 64
 """So many partitions of a fetch are found in one step."""
 _GROUP_KEY, _SHARE_KEY = 0, 2
 """Types of keys in FindCoordinator; 1 is that of transactions."""
-_TOPIC, _CLUSTER_METADATA_LEADER = 2, -1
+_TOPIC = 2
 
 Work = Callable[[Steps[Any]], Awaitable[Any]]
 """Runs steps on threads."""
@@ -110,7 +110,7 @@ class Answers:
 
     async def _DescribeCluster(self, request: Request, peer: Peer) -> dict[str, Any]:
         return {
-            "errorCode": NONE, "errorMessage": None, "endpointType": request.values.get("endpointType", 1),
+            "errorCode": NONE, "endpointType": request.values.get("endpointType", 1),
             "clusterId": self.cluster_id, "controllerId": NODE,
             "brokers": [{"brokerId": NODE, "host": peer.host, "port": peer.port, "rack": None}],
         }  # fmt: skip
@@ -146,15 +146,8 @@ class Answers:
         return topics
 
     async def _OffsetForLeaderEpoch(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return {
-            "topics": [
-                {
-                    "topic": topic["topic"],
-                    "partitions": [{"errorCode": NONE, "partition": each["partition"]} for each in topic["partitions"]],
-                }
-                for topic in request.values["topics"]
-            ]
-        }  # without an epoch and offset, as of logs that have none
+        # Without an epoch and offset, as of logs that have none.
+        return {"topics": _by_partition(request.values["topics"], {"errorCode": NONE, "leaderEpoch": -1})}
 
     async def _Fetch(self, request: Request, _peer: Peer) -> dict[str, Any]:
         values = request.values
@@ -285,12 +278,7 @@ class Answers:
         """Returns the name of a topic in a request, and the field that names it there."""
         if "topicId" not in topic:
             return topic["name"], {"name": topic["name"]}
-
-        def find() -> Steps[ServedTopic | None]:
-            yield
-            return self.catalog.by_id(topic["topicId"])
-
-        found: ServedTopic | None = await self._work(find())
+        found: ServedTopic | None = await self._work(step(lambda: self.catalog.by_id(topic["topicId"])))
         return "" if found is None else found.name, {"topicId": topic["topicId"]}
 
     async def _OffsetFetch(self, request: Request, _peer: Peer) -> dict[str, Any]:
@@ -306,8 +294,9 @@ class Answers:
 
     async def _committed(self, group_id: str, asked: list[dict[str, Any]] | None, by_id: bool) -> list[dict[str, Any]]:
         """Returns the offsets of a group, for topics that are ``asked`` for; None: all."""
-        known: dict[str, str] = await self._work(self._ids(self.groups.stored.get(group_id, {})))
-        offsets = self.groups.offsets(group_id, known)
+        names = {topic for topic, _ in self.groups.stored.get(group_id, {})} & self.catalog.topics.keys()
+        ids = step(lambda: {name: self.catalog.id_of(self.catalog.topics[name]) for name in names})
+        offsets = self.groups.offsets(group_id, await self._work(ids))
         if asked is None:
             by_topic: dict[str, list[int]] = {}
             for place in sorted(offsets):
@@ -333,11 +322,6 @@ class Answers:
             found.append({**given, "partitions": parts})
         return found
 
-    def _ids(self, places: Mapping[Partition, object]) -> Steps[dict[str, str]]:
-        yield
-        names = {topic for topic, _ in places}
-        return {name: self.catalog.id_of(self.catalog.topics[name]) for name in names if name in self.catalog.topics}
-
     async def _ListGroups(self, request: Request, _peer: Peer) -> dict[str, Any]:
         await self._read_stored()
         states = {each.lower() for each in request.values.get("statesFilter", ())}
@@ -356,13 +340,12 @@ class Answers:
         return {"groups": [self._group(name, request.version) for name in dict.fromkeys(request.values["groups"])]}
 
     def _group(self, name: str, version: int) -> dict[str, Any]:
-        group = self.groups.of(name)
-        if group is None and name not in self.groups.stored:
+        if not self.groups.is_known(name):
             error = {"errorCode": GROUP_NOT_FOUND, "errorMessage": f"Group {name} not found."} if version >= 6 else {}
-            return {"errorCode": NONE, "groupId": name, "groupState": "Dead", "members": [], **_NO_PROTOCOL, **error}
-        group = group or Group(name)
+            return {"errorCode": NONE, "groupId": name, "groupState": "Dead", "members": [], **error}
+        group = self.groups.of(name)
         return {
-            "errorCode": NONE, "errorMessage": None, "groupId": name, "groupState": group.state,
+            "errorCode": NONE, "groupId": name, "groupState": group.state,
             "protocolType": group.protocol_type or "consumer",
             "protocolData": group.protocol if group.state == STABLE else "",
             "members": [
@@ -381,12 +364,7 @@ class Answers:
         found = []
         for each in request.values["resources"]:
             is_unknown = each["resourceType"] == _TOPIC and each["resourceName"] not in self.catalog.topics
-            found.append(
-                {
-                    "errorCode": UNKNOWN_TOPIC if is_unknown else NONE, "errorMessage": None,
-                    "resourceType": each["resourceType"], "resourceName": each["resourceName"], "configs": [],
-                }
-            )  # fmt: skip
+            found.append({**each, "errorCode": UNKNOWN_TOPIC if is_unknown else NONE, "configs": []})
         return {"results": found}
 
     async def _DescribeAcls(self, _request: Request, _peer: Peer) -> dict[str, Any]:
@@ -423,21 +401,8 @@ class Answers:
     async def _Produce(self, request: Request, _peer: Peer) -> dict[str, Any] | None:
         if request.values["acks"] == 0:
             return None  # no response is expected: closing the connection is the only sign there is
-        return {
-            "responses": [
-                {name: topic[name] for name in ("name", "topicId") if name in topic}
-                | {
-                    "partitionResponses": [
-                        {
-                            "index": each["index"], "errorCode": POLICY_VIOLATION, "baseOffset": -1,
-                            "errorMessage": READ_ONLY,
-                        }
-                        for each in topic["partitionData"]
-                    ]
-                }
-                for topic in request.values["topicData"]
-            ]
-        }  # fmt: skip
+        refused = {**_REFUSED, "baseOffset": -1}
+        return {"responses": _by_partition(request.values["topicData"], refused, "partitionData", "partitionResponses")}
 
     async def _InitProducerId(self, request: Request, _peer: Peer) -> dict[str, Any]:
         is_transactional = request.values["transactionalId"] is not None
@@ -453,7 +418,7 @@ class Answers:
         return {"responses": [{**each, **_REFUSED} for each in [*request.values.get("topics", ()), *named]]}
 
     async def _DeleteRecords(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return {"topics": _refused_partitions(request.values["topics"], {"lowWatermark": -1})}
+        return {"topics": _by_partition(request.values["topics"], {**_REFUSED, "lowWatermark": -1})}
 
     async def _CreatePartitions(self, request: Request, _peer: Peer) -> dict[str, Any]:
         return {"results": [{"name": each["name"], **_REFUSED} for each in request.values["topics"]]}
@@ -462,19 +427,13 @@ class Answers:
         return {"results": [{"groupId": name, **_REFUSED} for name in request.values["groupsNames"]]}
 
     async def _OffsetDelete(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return {"errorCode": POLICY_VIOLATION, "topics": _refused_partitions(request.values["topics"], {})}
+        return {"errorCode": POLICY_VIOLATION, "topics": _by_partition(request.values["topics"], _REFUSED)}
 
     async def _IncrementalAlterConfigs(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return {
-            "responses": [
-                {"resourceType": each["resourceType"], "resourceName": each["resourceName"], **_REFUSED}
-                for each in request.values["resources"]
-            ]
-        }
+        return {"responses": [{**each, **_REFUSED} for each in request.values["resources"]]}
 
 
 _REFUSED = {"errorCode": POLICY_VIOLATION, "errorMessage": READ_ONLY}
-_NO_PROTOCOL = {"protocolType": "", "protocolData": ""}
 
 
 def _partition(number: int) -> dict[str, Any]:
@@ -494,14 +453,9 @@ def _empty_answer(error: int) -> FetchAnswer:
     return FetchAnswer(error, end, end, 0 if error == NONE else -1, None, Records(()))
 
 
-def _refused_partitions(topics: list[dict[str, Any]], more: dict[str, int]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": topic["name"],
-            "partitions": [
-                {"partitionIndex": each["partitionIndex"], "errorCode": POLICY_VIOLATION, **more}
-                for each in topic["partitions"]
-            ],
-        }
-        for topic in topics
-    ]
+def _by_partition(
+    topics: list[dict[str, Any]], answer: dict[str, Any], asked: str = "partitions", told: str = "partitions"
+) -> list[dict[str, Any]]:
+    """Returns the topics of a request with one answer for all partitions. ``asked`` and ``told``: the fields of the
+    partitions in request and response; other fields of the request are not written if the response lacks them."""
+    return [{**topic, told: [{**each, **answer} for each in topic[asked]]} for topic in topics]

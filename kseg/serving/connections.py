@@ -11,6 +11,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
+from functools import partial
 from itertools import islice
 from queue import SimpleQueue
 from time import monotonic
@@ -20,7 +21,7 @@ from kseg.errors import KsegError, PathError, text_of
 from kseg.formats.schema import MessageError
 from kseg.serving.answers import WAIT, Answers, Peer
 from kseg.serving.catalog import Catalog
-from kseg.serving.logs import FileRange, Records, SegmentBytes, Steps
+from kseg.serving.logs import FileRange, Records, SegmentBytes, Steps, step
 from kseg.serving.protocol import Request, UnknownVersionError, read_request, response_parts, unknown_version_answer
 from kseg.stores.extent import Extent
 from kseg.stores.place import Place
@@ -41,7 +42,7 @@ _WINDOW_BYTES = 128 << 10
 _PART_BYTES = 600
 """What the records of a partition take in a response that waits to be sent, besides their bytes, which stay on disk."""
 _PIECES = 4
-"""Parts of a response that are opened together."""
+"""Parts of a response that are opened together; most have no more."""
 _SPARE_DESCRIPTORS = 128
 _BACKLOG = 256
 _UNSUPPORTED_VERSION = 35
@@ -121,15 +122,10 @@ class Budget:
                     self._condition.notify_all()
 
 
-class Statistics:
-    """What the server has done so far."""
-
-    connections = requests = sent_bytes = 0
-
-
 class Server:
     """Serves a catalog on a socket until `stop`. ``advertised``: host and port that clients are told of, None for those
-    by which they came. ``tell`` gets sentences about errors."""
+    by which they came. ``tell`` gets sentences about errors. ``connections``, ``requests`` and ``sent_bytes`` are
+    counted so far."""
 
     def __init__(
         self,
@@ -139,7 +135,7 @@ class Server:
         advertised: tuple[str, int] | None,
         tell: Callable[[str], None],
     ) -> None:
-        self.statistics = Statistics()
+        self.connections = self.requests = self.sent_bytes = 0
         self._catalog, self._listening, self._cluster_id, self._advertised = catalog, listening, cluster_id, advertised
         self._tell = tell
         self._loop: asyncio.AbstractEventLoop
@@ -180,7 +176,7 @@ class Server:
             if len(self._tasks) >= most:
                 client.close()
                 continue
-            self.statistics.connections += 1
+            self.connections += 1
             task = self._loop.create_task(self._client(client))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -194,7 +190,7 @@ class Server:
                 peer = self._peer(client)
                 seconds = STALLED_SECONDS  # one that never asks holds its place as short as one that stops
                 while await self._exchange(client, peer, seconds):
-                    self.statistics.requests += 1
+                    self.requests += 1
                     seconds = IDLE_SECONDS
             except (OSError, MessageError, EOFError):  # what it sends, or that it goes, is its own affair
                 return
@@ -234,12 +230,7 @@ class Server:
     async def _read(self, data: bytes) -> Request:
         if len(data) <= SMALL_BYTES:
             return read_request(data)
-
-        def read() -> Steps[Request]:
-            yield
-            return read_request(data)
-
-        found: Request = await self._threads.work(read())
+        found: Request = await self._threads.work(step(lambda: read_request(data)))
         return found
 
     async def _received(self, client: socket.socket, size: int, seconds: float) -> bytes:
@@ -266,7 +257,8 @@ class Server:
             is_last = False
             while not is_last:
                 # Opening a local file takes less time than handing it to a thread; others may have to be fetched.
-                several = list(islice(pieces, _PIECES)) if is_local else await self._threads.work(_some(pieces))
+                take: Callable[[], list[Any]] = partial(list, islice(pieces, _PIECES))
+                several = take() if is_local else await self._threads.work(step(take))
                 is_last = len(several) < _PIECES
                 with ExitStack() as opened:
                     for extent in (piece[0] for piece in several if isinstance(piece, tuple)):
@@ -313,7 +305,7 @@ class Server:
         for start in range(sent, len(data), _WINDOW_BYTES):
             async with asyncio.timeout(STALLED_SECONDS):
                 await self._loop.sock_sendall(client, data[start : start + _WINDOW_BYTES])
-        self.statistics.sent_bytes += len(data)
+        self.sent_bytes += len(data)
 
     async def _send_range(self, client: socket.socket, extent: Extent, each: FileRange) -> None:
         position, end = each.position, each.position + each.size
@@ -330,15 +322,9 @@ class Server:
                     await self._loop.sock_sendall(client, data)
                 sent = len(data)
             position += sent
-            self.statistics.sent_bytes += sent
+            self.sent_bytes += sent
             if position < end:
                 await asyncio.sleep(0)  # others' turn
-
-
-def _some(pieces: "Iterator[Any]") -> Steps[list[Any]]:
-    """Takes the next few pieces: most responses have no more."""
-    yield
-    return list(islice(pieces, _PIECES))
 
 
 def most_connections() -> int:

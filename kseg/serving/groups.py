@@ -92,6 +92,13 @@ class GroupMember:
     def size(self) -> int:
         return _ENTRY_BYTES + sum(map(len, self.protocols)) + sum(map(len, self.protocols.values()))
 
+    def end(self, error: int) -> None:
+        """Answers what the member waits for with an error, and ends its session."""
+        for waiting in (self.joining, self.syncing):
+            _answer(waiting, {"errorCode": error, "memberId": self.id})
+        if self.expiry is not None:
+            self.expiry.cancel()
+
 
 class Group:
     """One group. Its methods return the fields of responses."""
@@ -122,8 +129,7 @@ class Group:
     async def join(self, member: GroupMember, values: dict[str, Any]) -> dict[str, Any]:
         """Answers when all members have joined. ``member``: a new one, or one that joins again."""
         protocols = {each["name"]: each["metadata"] for each in values["protocols"]}
-        is_known = member.id in self.members
-        is_same = is_known and member.protocols == protocols
+        is_same = member.id in self.members and member.protocols == protocols
         member.protocols = protocols
         member.session_ms = values["sessionTimeoutMs"]
         member.rebalance_ms = min(max(values.get("rebalanceTimeoutMs", -1), member.session_ms), MAX_TIMEOUT_MS)
@@ -246,17 +252,11 @@ class Group:
 
     def _drop(self, member: GroupMember) -> None:
         del self.members[member.id]
-        for waiting in (member.joining, member.syncing):
-            _answer(waiting, {"errorCode": UNKNOWN_MEMBER, "memberId": member.id})
-        if member.expiry is not None:
-            member.expiry.cancel()
+        member.end(UNKNOWN_MEMBER)
 
     def replace(self, old: GroupMember, new: GroupMember) -> None:
         """Lets a static member take the place of the one with the same instance id, which is fenced."""
-        for waiting in (old.joining, old.syncing):
-            _answer(waiting, {"errorCode": FENCED_INSTANCE, "memberId": old.id})
-        if old.expiry is not None:
-            old.expiry.cancel()
+        old.end(FENCED_INSTANCE)
         self.members = {
             new.id if each is old else each.id: new if each is old else each for each in self.members.values()
         }
@@ -278,15 +278,18 @@ class GroupCoordinator:
         self.stored: dict[str, dict[Partition, list[Commit]]] = {}
         self._commit_bytes = 0
 
-    def of(self, group_id: str) -> Group | None:
-        """Returns a group that has members or offsets in memory."""
-        return self._groups.get(group_id)
+    def of(self, group_id: str) -> Group:
+        """Returns a group, which is empty if it has neither members nor offsets in memory."""
+        return self._groups.get(group_id) or Group(group_id)
+
+    def is_known(self, group_id: str) -> bool:
+        return group_id in self._groups or group_id in self.stored
 
     def states(self) -> Iterator[tuple[str, str, str]]:
         """Yields id, protocol type and state of each group."""
         for group_id in dict.fromkeys([*self._groups, *self.stored]):
             group = self.of(group_id)
-            yield group_id, (group.protocol_type if group else "") or "consumer", group.state if group else EMPTY
+            yield group_id, group.protocol_type or "consumer", group.state
 
     def _is_full(self, more: int) -> bool:
         if self._commit_bytes + sum(group.size for group in self._groups.values()) + more <= MAX_STATE_BYTES:
@@ -302,7 +305,7 @@ class GroupCoordinator:
             return {**refusal, "errorCode": INVALID_GROUP}
         if not 0 < values["sessionTimeoutMs"] <= MAX_TIMEOUT_MS:
             return {**refusal, "errorCode": INVALID_SESSION_TIMEOUT}
-        group = self.of(group_id) or Group(group_id)
+        group = self.of(group_id)
         old = next((each for each in group.members.values() if instance_id and each.instance_id == instance_id), None)
         member = group.members.get(member_id)
         if member_id and (member is None or (old is not None and old is not member)):
@@ -323,8 +326,7 @@ class GroupCoordinator:
     async def sync(self, values: dict[str, Any]) -> dict[str, Any]:
         """Answers a request for an assignment."""
         group = self.of(values["groupId"])
-        error = UNKNOWN_MEMBER if group is None else group.error_of(values)
-        if group is None or error:
+        if error := group.error_of(values):
             return {"errorCode": error}
         if self._is_full(sum(len(each["assignment"]) for each in values["assignments"])):
             return {"errorCode": GROUP_IS_FULL}
@@ -335,8 +337,7 @@ class GroupCoordinator:
     def heartbeat(self, values: dict[str, Any]) -> dict[str, Any]:
         """Answers a sign of life."""
         group = self.of(values["groupId"])
-        error = UNKNOWN_MEMBER if group is None else group.error_of(values)
-        if group is None or error:
+        if error := group.error_of(values):
             return {"errorCode": error}
         group.heard(group.members[values["memberId"]])
         return {"errorCode": REBALANCE_IN_PROGRESS if group.state == PREPARING else NONE}
@@ -348,25 +349,24 @@ class GroupCoordinator:
         found = []
         for each in wanted:
             instance_id, member = each["groupInstanceId"], None
-            for one in group.members.values() if group is not None else ():
+            for one in group.members.values():
                 is_it = one.instance_id == instance_id if instance_id is not None else one.id == each["memberId"]
                 member = one if is_it else member
-            if group is not None and member is not None:
+            if member is not None:
                 group.leave(member)
             error = UNKNOWN_MEMBER if member is None else NONE
             found.append({"memberId": each["memberId"], "groupInstanceId": instance_id, "errorCode": error})
-        if group is not None and not group.members and not group.offsets:
+        if not group.members and not group.offsets:
             self._groups.pop(group.id, None)
         return {"errorCode": found[0]["errorCode"] if "memberId" in values else NONE, "members": found}
 
     def commit(self, values: dict[str, Any], commits: dict[Partition, Commit]) -> dict[Partition, int]:
         """Takes offsets. Returns the error code of each."""
         group = self.of(values["groupId"])
-        is_simple = values["generationIdOrMemberEpoch"] < 0 and (group is None or not group.members)
         error = NONE
-        if not is_simple:
-            error = UNKNOWN_MEMBER if group is None else group.error_of(values)
-            if group is not None and not error:
+        if values["generationIdOrMemberEpoch"] >= 0 or group.members:  # otherwise a consumer that is in no group
+            error = group.error_of(values)
+            if not error:
                 group.heard(group.members[values["memberId"]])
                 error = REBALANCE_IN_PROGRESS if group.state == COMPLETING else NONE
         found = dict.fromkeys(commits, error or (INVALID_GROUP if not values["groupId"] else NONE))
@@ -377,7 +377,7 @@ class GroupCoordinator:
             if len(commit.metadata or "") > MAX_METADATA_BYTES or self._is_full(size):
                 found[place] = TOO_LARGE_METADATA
                 continue
-            group = self._groups.setdefault(values["groupId"], group or Group(values["groupId"]))
+            group = self._groups.setdefault(group.id, group)
             self._commit_bytes += size if place not in group.offsets else 0
             group.offsets[place] = commit
         return found
@@ -388,5 +388,4 @@ class GroupCoordinator:
         for place, several in self.stored.get(group_id, {}).items():
             own = topic_ids.get(place[0], "")
             found[place] = max(several, key=lambda each: (each.topic_id == own, each.timestamp))
-        group = self.of(group_id)
-        return found | (group.offsets if group is not None else {})
+        return found | self.of(group_id).offsets

@@ -18,30 +18,8 @@ from kseg.errors import KsegError, PathError, errors_at, text_of
 from kseg.formats.record_batch import HEADER_BYTES, offsets_of
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG
-from kseg.kernel.layout.headers import (
-    CODEC,
-    CONTROL,
-    ENTRY_MAGIC,
-    ENTRY_OVERHEAD,
-    ENTRY_SIZE,
-    TRANSACTIONAL,
-    V1_TIMESTAMP,
-    V2_MAX_TIMESTAMP,
-    ZSTD,
-)
-from kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_MAX_TIMESTAMP,
-    BATCH_POSITION,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    RECORDS_RIGHT,
-    be32,
-    be64,
-)
+from kseg.kernel.layout import headers as fields
+from kseg.kernel.layout import rows as layout
 from kseg.kernel.scan.frames import LONG_RUNS, WALK_RECORDS
 from kseg.limits import MAX_OFFSET
 from kseg.node.log_starts import LogStarts
@@ -50,9 +28,11 @@ from kseg.segment.isolation import Transactions
 from kseg.segment.items import Damage, Problem
 from kseg.segment.paths import segments_at
 from kseg.segment.reader import Run, SegmentReader, open_segment
+from kseg.segment.survey import HeaderRows
 from kseg.stores.extent import Extent
 from kseg.stores.place import Place
 from kseg.stores.source import Source, open_source
+from kseg.stores.windows import claimed_bytes
 
 STEP_BYTES = 16 << 20
 """Bytes scanned in one step, but for a single batch or damage."""
@@ -61,14 +41,21 @@ _FULL_SHARE = 3 / 4
 """An answer of that share of the bytes that a client takes ends where a range does, so that nothing is read for it."""
 _WINDOW_BYTES = 64 << 10
 _OPEN_SOURCES = 16
-_SMALLEST_BATCH = ENTRY_MAGIC + 1
+_SMALLEST_BATCH = fields.ENTRY_MAGIC + 1
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 """What may take long, and is done step by step."""
 
+
+def step(work: Callable[[], T]) -> Steps[T]:
+    """Does one thing that may take long, such as reading a file."""
+    yield
+    return work()
+
+
 OUT_OF_ORDER = "offset-out-of-order"
-NONE, OUT_OF_RANGE, STORAGE_ERROR, UNSUPPORTED_COMPRESSION = 0, 1, 56, 76
+NONE, OUT_OF_RANGE = 0, 1
 """Kafka's error codes."""
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
 """Timestamps with a meaning of their own in requests for offsets."""
@@ -371,18 +358,13 @@ class ServedLog:
             self._tell(self, f"its log start offset {self.log_start} is beyond its end {self.end}, and disregarded")
             self.log_start = first
         if (stable := self._transactions.last_stable_offset) is not None:
-            self._tell(
-                self,
-                f"a transaction is open from offset {stable} on: read_committed consumers stop there",
-            )
+            self._tell(self, f"a transaction is open from offset {stable} on: read_committed consumers stop there")
 
     def _add(self, file: SegmentFile, reader: SegmentReader, run: Run) -> None:
         """Adds the batches of a run whose checksums are right, and whose offsets are not below the end so far."""
-        rows = reader.headers(run)
-        firsts = rows[BATCH_FIRST_OFFSET::BATCH_WIDTH].tolist()
-        lasts = rows[BATCH_LAST_OFFSET::BATCH_WIDTH].tolist()
-        needed = CRC_RIGHT | (RECORDS_RIGHT if self._is_deep else 0)
-        states = rows[BATCH_STATE::BATCH_WIDTH].tolist()
+        rows = HeaderRows(reader.headers(run), run.count)
+        firsts, lasts, states = rows.firsts, rows.lasts, rows.states
+        needed = layout.CRC_RIGHT | (layout.RECORDS_RIGHT if self._is_deep else 0)
         are_right = all(state & needed == needed for state in set(states))
         is_rising = firsts[0] >= self.end and all(map(operator.gt, firsts[1:], lasts))
         if are_right and is_rising and all(map(operator.ge, lasts, firsts)):
@@ -399,33 +381,30 @@ class ServedLog:
                 self.end = last + 1
                 continue
             if problem.code != OUT_OF_ORDER or len(self.places) == 1:  # a copy of it is in remote storage
-                self._tell(
-                    self, LeftOut(file.path, rows[i * BATCH_WIDTH + BATCH_POSITION], problem.code, problem.message)
-                )
-            self._take(reader, run.part(begin, i), rows[begin * BATCH_WIDTH : i * BATCH_WIDTH])
+                self._tell(self, LeftOut(file.path, rows[i].position, problem.code, problem.message))
+            self._take(reader, run.part(begin, i), rows.part(begin, i))
             begin = i + 1
-        self._take(reader, run.part(begin, run.count), rows[begin * BATCH_WIDTH :])
+        self._take(reader, run.part(begin, run.count), rows.part(begin, run.count))
 
     def _problem(self, reader: SegmentReader, run: Run, i: int, state: int) -> Problem | None:
         """Returns what is wrong with a frame of a run."""
-        if not state & CRC_RIGHT:
+        if not state & layout.CRC_RIGHT:
             return Problem("crc-mismatch", "a batch with a wrong checksum")
-        if not self._is_deep or state & RECORDS_RIGHT:
+        if not self._is_deep or state & layout.RECORDS_RIGHT:
             return None
         return next(iter(reader.batch(run, i).check()), None)
 
-    def _take(self, reader: SegmentReader, run: Run, rows: memoryview) -> None:
+    def _take(self, reader: SegmentReader, run: Run, rows: HeaderRows) -> None:
         """Adds adjacent batches that are served, by their headers."""
         if not run.count:
             return
-        attributes = rows[BATCH_ATTRIBUTES::BATCH_WIDTH].tolist()
-        stamps = rows[BATCH_MAX_TIMESTAMP::BATCH_WIDTH].tolist()
+        attributes, stamps = rows.attributes, rows.max_timestamps
         kinds = set(attributes)
-        if any(kind & (TRANSACTIONAL | CONTROL) for kind in kinds):
+        if any(kind & (fields.TRANSACTIONAL | fields.CONTROL) for kind in kinds):
             self._transactions.read_run(reader, run)
-            stamps = [stamp for stamp, kind in zip(stamps, attributes, strict=True) if not kind & CONTROL]
-        newest, has_zstd = max(stamps, default=-1), any(kind & CODEC == ZSTD for kind in kinds)
-        position, size, last = run.position, run.end - run.position, rows[len(rows) - BATCH_WIDTH + BATCH_LAST_OFFSET]
+            stamps = [stamp for stamp, kind in zip(stamps, attributes, strict=True) if not kind & fields.CONTROL]
+        newest, has_zstd = max(stamps, default=-1), any(kind & fields.CODEC == fields.ZSTD for kind in kinds)
+        position, size, last = run.position, run.end - run.position, rows[-1].last_offset
         if (
             self._lasts
             and self._file_of[-1] == self._next_file
@@ -455,8 +434,7 @@ class ServedLog:
                 if position + HEADER_BYTES > start + len(window) and start + len(window) < end:
                     start, window = position, extent.pread(min(_WINDOW_BYTES, end - position), position)
                 head = window[position - start : position - start + HEADER_BYTES]
-                size = ENTRY_OVERHEAD + be32(head, ENTRY_SIZE) if len(head) >= _SMALLEST_BATCH else 0
-                if size < _SMALLEST_BATCH:
+                if len(head) < _SMALLEST_BATCH or (size := claimed_bytes(head)) < _SMALLEST_BATCH:
                     raise PathError(f"{self._path(i)}: was changed while it is served")
                 yield position, size, offsets_of(head.ljust(HEADER_BYTES, b"\0"))[1], head
                 position += size
@@ -506,9 +484,9 @@ class ServedLog:
     def _first_at(self, i: int, timestamp: int, start: int) -> FoundOffset | None:
         """Returns the first record of a range from a timestamp and an offset on; None if there is none."""
         for position, _, last, head in self._headers(i):
-            magic, stamp = head[ENTRY_MAGIC], -1
+            magic, stamp = head[fields.ENTRY_MAGIC], -1
             if magic:
-                stamp = be64(head, V2_MAX_TIMESTAMP if magic > 1 else V1_TIMESTAMP)
+                stamp = layout.be64(head, fields.V2_MAX_TIMESTAMP if magic > 1 else fields.V1_TIMESTAMP)
             if last < start or stamp < timestamp:
                 continue
             file = (self._files or [])[self._file_of[i]]

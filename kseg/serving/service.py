@@ -80,7 +80,7 @@ class Service:
         """Reports the end, and frees the port and temporary files."""
         self._listening.close()
         self.catalog.close()
-        done = self.server.statistics
+        done = self.server
         self._report(
             {
                 "type": "ended", "connections": done.connections, "requests": done.requests, "bytes": done.sent_bytes,

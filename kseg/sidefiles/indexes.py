@@ -16,23 +16,14 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats import message_set, record_batch
 from kseg.formats.rows import Scratch, Sliceable, UndecodableError
-from kseg.kernel.layout.headers import (
-    ENTRY_MAGIC,
-    ENTRY_OFFSET,
-    ENTRY_OVERHEAD,
-    ENTRY_SIZE,
-    MAGIC_V2,
-    TIME_ENTRY_BYTES,
-    V1_TIMESTAMP_BYTES,
-    V2_LAST_OFFSET_DELTA,
-)
+from kseg.kernel.layout import headers
 from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
 from kseg.kernel.scan.frames import SHORT_TAIL_BYTES
 from kseg.limits import MAX_MESSAGE_BYTES, WINDOW_BYTES
 from kseg.segment.items import Batch, Message, RecordBatch
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.sidefiles.problems import SideFileProblem
-from kseg.stores.extent import Extent, end_of_data
+from kseg.stores.extent import end_of_data
 from kseg.stores.place import Place
 from kseg.stores.source import open_source
 
@@ -309,8 +300,7 @@ class EntryWindows:
 
     def __init__(self, path: str, width: int) -> None:
         self.width = width
-        place = Place(path)
-        self._extent = Extent(-1, size=0) if place.is_listed_empty() else place.open_extent()
+        self._extent = Place(path).open_extent()
         try:
             self._first = self._extent.pread(FIRST_BYTES, 0)
             self.size = len(self._first)
@@ -329,7 +319,7 @@ class EntryWindows:
         capacity = self.size // self.width
         if not self.used_bytes:
             # A closed time index may have a single entry of zeros: timestamp 0 at the base offset.
-            return int(capacity == 1 and self.width == TIME_ENTRY_BYTES)
+            return int(capacity == 1 and self.width == headers.TIME_ENTRY_BYTES)
         return min(-(-self.used_bytes // self.width), capacity)
 
     def window(self, entry: int) -> bytes:
@@ -365,7 +355,7 @@ class EntryWindows:
 # offset, and the records of that batch.
 
 NONE_FOUND = -1
-_MIN_V1_BYTES = message_set.MIN_BYTES + V1_TIMESTAMP_BYTES
+_MIN_V1_BYTES = message_set.MIN_BYTES + headers.V1_TIMESTAMP_BYTES
 
 
 class Frame(NamedTuple):
@@ -412,18 +402,28 @@ class IndexedLog:
         if position < 0 or position >= stop - SHORT_TAIL_BYTES:
             return None
         head = bytes(self.buffer[position : min(position + 27, stop)])
-        size = be32(head, ENTRY_SIZE)
-        magic = head[ENTRY_MAGIC] - 256 if head[ENTRY_MAGIC] > 127 else head[ENTRY_MAGIC]
-        least = record_batch.HEADER_BYTES if magic >= MAGIC_V2 else _MIN_V1_BYTES if magic else message_set.MIN_BYTES
-        if size < message_set.MIN_SIZE or size + ENTRY_OVERHEAD < least or position + ENTRY_OVERHEAD + size > stop:
+        size = be32(head, headers.ENTRY_SIZE)
+        magic = head[headers.ENTRY_MAGIC] - 256 if head[headers.ENTRY_MAGIC] > 127 else head[headers.ENTRY_MAGIC]
+        least = (
+            record_batch.HEADER_BYTES
+            if magic >= headers.MAGIC_V2
+            else _MIN_V1_BYTES
+            if magic
+            else message_set.MIN_BYTES
+        )
+        if (
+            size < message_set.MIN_SIZE
+            or size + headers.ENTRY_OVERHEAD < least
+            or position + headers.ENTRY_OVERHEAD + size > stop
+        ):
             return None
-        last_delta = be32(head, V2_LAST_OFFSET_DELTA) if magic >= MAGIC_V2 else 0
-        return Frame(position, ENTRY_OVERHEAD + size, magic, be64(head, ENTRY_OFFSET) + last_delta)
+        last_delta = be32(head, headers.V2_LAST_OFFSET_DELTA) if magic >= headers.MAGIC_V2 else 0
+        return Frame(position, headers.ENTRY_OVERHEAD + size, magic, be64(head, headers.ENTRY_OFFSET) + last_delta)
 
     def batch(self, frame: Frame) -> Batch:
         """Returns the batch of a frame without verifying its checksum."""
         data = bytes(self.buffer[frame.position : frame.position + frame.size])
-        kind = RecordBatch if frame.magic >= MAGIC_V2 else Message
+        kind = RecordBatch if frame.magic >= headers.MAGIC_V2 else Message
         return kind(data, frame.position, frame.size, frame.magic, True, self.scratch)
 
     def first_offset(self, frame: Frame) -> int:

@@ -3,8 +3,10 @@
 import errno
 import io
 import os
+from collections.abc import Iterable
 from typing import Any, Final
 
+from kseg.formats.rows import BytesLike
 from kseg.positioned import read_at
 
 
@@ -81,6 +83,16 @@ class ExtentStream(io.RawIOBase):
         if not self.closed:
             self._extent.close()
         super().close()
+
+
+def temporary_file(pieces: Iterable[BytesLike] = (), directory: str | None = None) -> int:
+    """Returns the descriptor of an unnamed temporary file with these bytes. Raises OSError."""
+    import tempfile
+
+    with tempfile.TemporaryFile(dir=directory) as file:
+        file.writelines(pieces)
+        file.flush()
+        return os.dup(file.fileno())
 
 
 # Finds holes of sparse files: ranges that were never written and read as zeros.

@@ -90,6 +90,7 @@ class UrlObjects(Objects):
         return sorted(files), sorted({folder for folder in folders if folder})
 
     def info(self, name: str) -> StoredObject | None:
+        """Returns an object, None if it is a folder. Raises FileNotFoundError if there is neither, PathError."""
         info = self._read(name, self._system.info, self._key(name))
         if info["type"] == "directory":
             return None
@@ -227,7 +228,7 @@ _KEPT_BYTES = 16 << 20
 class UrlTree(Tree):
     """The objects of a store."""
 
-    def __init__(self, objects: Objects, spool: Spool) -> None:
+    def __init__(self, objects: UrlObjects, spool: Spool) -> None:
         super().__init__()
         self._objects, self.spool = objects, spool
         self._folders: dict[str, dict[str, TreeNode]] = {}

@@ -5,7 +5,6 @@ A name is a path relative to the store's root with "/" between its parts, as obj
 
 import fnmatch
 import os
-import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -85,10 +84,6 @@ class Objects(ABC):
         """
 
     @abstractmethod
-    def info(self, name: str) -> StoredObject | None:
-        """Returns an object, None if it is a folder. Raises FileNotFoundError if there is neither, PathError."""
-
-    @abstractmethod
     def read(self, name: str, start: int, length: int) -> bytes:
         """Returns bytes of an object, fewer only at its end."""
 
@@ -96,12 +91,9 @@ class Objects(ABC):
         """Returns the path or URL of an object, for messages."""
         return f"{self.root}/{name}" if name else self.root
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yields the objects whose names begin with ``prefix``, sorted by name.
-
-        Folders are read one after another, without recursion; those that cannot contain the prefix are not.
-        """
-        pending: list[str | StoredObject] = [os.path.dirname(prefix)]
+    def list(self) -> Iterator[StoredObject]:
+        """Yields all objects, sorted by name. Folders are read one after another, without recursion."""
+        pending: list[str | StoredObject] = [""]
         while pending:
             at = pending.pop()
             if isinstance(at, StoredObject):
@@ -111,10 +103,8 @@ class Objects(ABC):
                 files, folders = self.folder(at)
             except FileNotFoundError:
                 continue  # a store has no empty folders
-            inside: dict[str, str | StoredObject] = {file.name: file for file in files if file.name.startswith(prefix)}
-            for name in (f"{at}/{folder}" if at else folder for folder in folders):
-                if f"{name}/".startswith(prefix) or prefix.startswith(f"{name}/"):
-                    inside[f"{name}/"] = name
+            inside: dict[str, str | StoredObject] = {file.name: file for file in files}
+            inside |= {f"{name}/": name for name in (f"{at}/{folder}" if at else folder for folder in folders)}
             pending.extend(inside[key] for key in sorted(inside, reverse=True))
 
 
@@ -139,10 +129,6 @@ class LocalObjects(Objects):
         except OSError as error:
             raise PathError(f"{self.path(name)}: {error.strerror}") from error
         return sorted(files), sorted(folders)
-
-    def info(self, name: str) -> StoredObject | None:
-        status = os.stat(self.path(name), follow_symlinks=False)
-        return None if stat.S_ISDIR(status.st_mode) else StoredObject(name, status.st_size)
 
     def read(self, name: str, start: int, length: int) -> bytes:
         path = self.path(name)

@@ -11,7 +11,7 @@ import io
 import os
 import stat as modes
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from io import BufferedReader
 from typing import Any, BinaryIO, TypeVar
@@ -38,21 +38,21 @@ def normal(inner: str) -> str:
 _MAX_CACHED = 64
 
 
-class OpenDirectory:
-    """A directory of the system that is open as long as something refers to it."""
+class CachedListing(dict[str, "os.DirEntry[str]"]):
+    """The entries of a directory of the system by name; it is open as long as something refers to the listing. An entry
+    can be asked for its status as long; its ``path`` is a name alone."""
 
-    __slots__ = ("descriptor", "path")
+    __slots__ = ("descriptor",)
 
-    def __init__(self, path: str, above: "OpenDirectory | None") -> None:
-        """Opens it in the directory above it, if that is held, without following a link. Raises OSError."""
-        self.path, self.descriptor = path, -1
-        if above is None:
-            self.descriptor = os.open(path, _DIRECTORY)
-        else:
-            self.descriptor = above.open(path, _DIRECTORY)
+    def __init__(self, path: str, around: "CachedListing | None") -> None:
+        """Opens the directory in the one around it, if that is held, without following a link. Raises OSError."""
+        self.descriptor = -1
+        self.descriptor = os.open(path, _DIRECTORY) if around is None else around.open(path, _DIRECTORY)
+        with os.scandir(self.descriptor) as entries:
+            super().__init__({entry.name: entry for entry in entries})
 
     def open(self, path: str, flags: int) -> int:
-        """Opens what is in it, without following a link. Raises OSError."""
+        """Opens what is in the directory, without following a link. Raises OSError."""
         try:
             return os.open(path.rpartition(os.sep)[2], flags | _NOFOLLOW, dir_fd=self.descriptor)
         except OSError as error:
@@ -63,20 +63,6 @@ class OpenDirectory:
             os.close(self.descriptor)
 
 
-class CachedListing(dict[str, "os.DirEntry[str]"]):
-    """The entries of an open directory by name. An entry can be asked for its status as long as the listing is kept;
-    its ``path`` is a name alone."""
-
-    __slots__ = ("directory", "kinds")
-
-    def __init__(self, directory: OpenDirectory) -> None:
-        with os.scandir(directory.descriptor) as entries:
-            super().__init__({entry.name: entry for entry in entries})
-        self.directory = directory
-        self.kinds: tuple[Mapping[str, AnyEntry], Mapping[str, AnyEntry]] | None = None
-        """The entries that are regular files, and all others, once that was asked."""
-
-
 class DirectoryCache:
     """The directories of the system that a command which only reads has listed at a PATH, above it and below: each is
     listed once, however many ask for its names and their kinds, and kept open, so that what is opened in it is what was
@@ -85,19 +71,17 @@ class DirectoryCache:
     Sizes, times and the existence of files are asked anew. Nothing is kept after `close`.
     """
 
-    __slots__ = ("_directories", "_is_over", "_listings")
+    __slots__ = ("_is_over", "_listings")
 
     def __init__(self) -> None:
         self._listings: dict[str, CachedListing] = {}
-        self._directories = set[str]()
         self._is_over = False
 
     def listing(self, path: str) -> CachedListing:
         """Returns the entries of a directory. Raises OSError."""
         found = self._listings.get(path)
         if found is None:
-            around = self.listing_around(path)
-            found = CachedListing(OpenDirectory(path, None if around is None else around.directory))
+            found = CachedListing(path, self.listing_around(path))
             if not self._is_over:
                 if len(self._listings) >= _MAX_CACHED:
                     self._listings.pop(next(iter(self._listings)), None)
@@ -110,27 +94,8 @@ class DirectoryCache:
         found = self._listings.get(directory)
         return found if found is not None and name in found else None
 
-    def entry(self, path: str) -> "os.DirEntry[str] | None":
-        """Returns the entry of a path; None if its directory was not listed, or had no such name."""
-        directory, _, name = path.rpartition(os.sep)
-        found = self._listings.get(directory)
-        return None if found is None else found.get(name)
-
-    def is_directory(self, path: str) -> bool:
-        """As os.path.isdir, which is asked once."""
-        entry = self.entry(path)
-        if entry is not None:
-            return is_of_kind(entry.is_dir)
-        if path in self._listings or path in self._directories:
-            return True
-        is_directory = os.path.isdir(path)
-        if is_directory and not self._is_over:
-            self._directories.add(path)
-        return is_directory
-
     def close(self) -> None:
         self._listings.clear()
-        self._directories.clear()
         self._is_over = True
 
 
@@ -236,12 +201,14 @@ class Place(str):
         return found is not None and (kind is None or found.kind == kind)
 
     def _cached_entry(self) -> "os.DirEntry[str] | None":
-        return None if self.cache is None else self.cache.entry(self)
+        around = None if self.cache is None else self.cache.listing_around(self)
+        return None if around is None else around[self.name]
 
     # As the functions of os.path: links are followed.
 
     def is_dir(self) -> bool:
-        return self._asked(os.path.isdir, DIRECTORY) if self.cache is None else self.cache.is_directory(self)
+        entry = self._cached_entry()
+        return self._asked(os.path.isdir, DIRECTORY) if entry is None else is_of_kind(entry.is_dir)
 
     def is_file(self) -> bool:
         entry = self._cached_entry()
@@ -277,14 +244,6 @@ class Place(str):
     def size(self) -> int:
         """Returns the size in bytes. Raises OSError."""
         return self.status().st_size
-
-    def is_listed_empty(self) -> bool:
-        """Whether its directory was listed, and it was a regular file of 0 bytes: nothing is gained by opening it."""
-        entry = self._cached_entry()
-        try:
-            return entry is not None and entry.is_file(follow_symlinks=False) and not entry.stat().st_size
-        except OSError:
-            return False  # it has gone
 
     def entries(self) -> "AbstractContextManager[Iterator[AnyEntry]]":
         """As os.scandir, to be used as a context manager. Raises OSError."""
@@ -351,7 +310,7 @@ class Place(str):
         around = None if self.is_named or self.cache is None else self.cache.listing_around(self)
         try:
             if around is not None:
-                descriptor = around.directory.open(self, _FLAGS)
+                descriptor = around.open(self, _FLAGS)
             else:
                 descriptor = os.open(self, _FLAGS if self.is_named else _FLAGS | _NOFOLLOW)
         except OSError as error:

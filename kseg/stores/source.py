@@ -12,6 +12,7 @@ import stat
 import sys
 from bisect import bisect_right
 from contextlib import suppress
+from functools import partial
 from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, overload
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, overload
 from kseg.errors import PathError, UnreadableError, errors_at
 from kseg.kernel.files import system
 from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
-from kseg.stores.extent import Extent, end_of_data, next_data
+from kseg.stores.extent import Extent, end_of_data, next_data, temporary_file
 from kseg.stores.place import Place
 
 if TYPE_CHECKING:
@@ -365,8 +366,11 @@ class FetchedSource(Source):
         if not self.is_in_place or self.size <= SMALL_BYTES:
             self.need(0, self.size)
         extent = self._file()
-        opened = super()._opened()
-        return _FetchedBytes(self, extent) if self.is_in_place and isinstance(opened, FileBytes) else opened
+        if system.CAN_GUARD or self.size <= SMALL_BYTES:
+            return super()._opened()
+        with errors_at(self.path):  # nobody can truncate the temporary file: its mapping needs no guard
+            self._mapping = mmap.mmap(extent.descriptor, self.size, access=mmap.ACCESS_READ)
+        return memoryview(self._mapping)
 
     @property
     def extent(self) -> Extent:
@@ -407,23 +411,6 @@ class FetchedSource(Source):
         self._is_fetched = bytearray(len(self._is_fetched))
 
 
-class _FetchedBytes(FileBytes):
-    """The bytes of a source that is read in place and cannot be mapped: its windows have only fetched bytes."""
-
-    def __init__(self, source: FetchedSource, extent: Extent) -> None:
-        super().__init__(extent, source.size)
-        self._source = source
-
-    def _read(self, start: int, stop: int) -> bytes:
-        at = start - self._window_start
-        if at < 0 or stop - self._window_start > len(self._window):
-            if stop > start:
-                self._source.need(start, stop)
-            end = max(stop, self._source.reach(start, min(start + FIRST_WINDOW_BYTES, self._size)))
-            self._window, self._window_start, at = self._pread(start, end - start), start, 0
-        return self._window[at : at + stop - start]
-
-
 def _map(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview] | None:
     """Returns a guarded mapping, and the extent's bytes in it, which may begin behind its start.
 
@@ -445,14 +432,13 @@ def _map(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview] | None:
 def _map_copy(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview]:
     """Maps an unnamed temporary copy, which nobody can truncate, so that it needs no guard. The compiled kernel takes
     no `FileBytes`."""
-    import tempfile
-
-    with tempfile.TemporaryFile() as spool:
-        for start in range(0, size, WINDOW_BYTES):
-            spool.write(read_around(extent, start, min(start + WINDOW_BYTES, size)))
-        spool.flush()
-        mapping = mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
-        return mapping, memoryview(mapping)
+    starts = range(0, size, WINDOW_BYTES)
+    copy = temporary_file(read_around(extent, start, min(start + WINDOW_BYTES, size)) for start in starts)
+    try:
+        mapping = mmap.mmap(copy, size, access=mmap.ACCESS_READ)
+    finally:
+        os.close(copy)
+    return mapping, memoryview(mapping)
 
 
 def _unmap(mapping: mmap.mmap) -> None:
@@ -508,10 +494,4 @@ def seekable_descriptor(stream: BinaryIO) -> int:
     """Returns a descriptor of the stream's bytes: its own if it is a file, else of an unnamed temporary copy."""
     if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and os.lseek(stream.fileno(), 0, os.SEEK_CUR) == 0:
         return os.dup(stream.fileno())
-    import shutil
-    import tempfile
-
-    with tempfile.TemporaryFile() as spool:
-        shutil.copyfileobj(stream, spool, WINDOW_BYTES)
-        spool.flush()
-        return os.dup(spool.fileno())
+    return temporary_file(iter(partial(stream.read, WINDOW_BYTES), b""))

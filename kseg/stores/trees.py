@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
 
 from kseg.errors import KsegError, PathError
-from kseg.stores.extent import Extent
+from kseg.stores.extent import Extent, temporary_file
 
 if TYPE_CHECKING:
     from kseg.stores.source import Source
@@ -142,12 +142,7 @@ class VirtualSideFile(Tree):
         return TreeNode(FILE, len(self._bytes))
 
     def open(self, inner: str) -> Extent:
-        import tempfile
-
-        with tempfile.TemporaryFile() as file:
-            file.write(self._bytes)
-            file.flush()
-            return Extent(os.dup(file.fileno()))
+        return Extent(temporary_file([self._bytes]))
 
 
 class VirtualFiles(Tree):

@@ -9,6 +9,7 @@ import getpass
 import io
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from inspect import signature
 from typing import Any, BinaryIO
@@ -152,22 +153,12 @@ class WebHdfs(WebHDFS):
             raise OSError("the name node names no data node")
         self._redirected(answer, "put", data=content if size else b"")
 
-    def _call(
-        self,
-        op: str,
-        method: str = "get",
-        path: str | None = None,
-        data: Any = None,
-        redirect: bool = True,
-        **given: Any,
-    ) -> Any:
-        def ask() -> Any:
-            answer = self._ask_name_nodes(op, method, path or "/", given, data)
-            return self._redirected(answer, method) if redirect else answer
+    def _call(self, op: str, method: str = "get", path: str | None = None, **given: Any) -> Any:
+        """Answers the requests of fsspec's client for all but the bytes of files."""
+        ask = partial(self._ask_name_nodes, op, method, path or "/", given)
+        return self._repeated.call(lambda: self._redirected(ask(), method))
 
-        return self._repeated.call(ask)
-
-    def _ask_name_nodes(self, op: str, method: str, path: str, given: Mapping[str, Any], data: Any = None) -> Any:
+    def _ask_name_nodes(self, op: str, method: str, path: str, given: Mapping[str, Any]) -> Any:
         """Returns the answer of the active name node: the one of the last answer is asked first."""
         query, failed = {**given, **self.pars, "op": op.upper()}, list[OSError]()
         first = self._active
@@ -175,7 +166,7 @@ class WebHdfs(WebHDFS):
             at %= len(self._addresses)
             url = f"{self._scheme}://{self._addresses[at]}/webhdfs/v1{quote(path or '/', safe='/=')}"
             try:
-                answer = self._ask(method, self._apply_proxy(url), params=query, data=data)
+                answer = self._ask(method, self._apply_proxy(url), params=query)
             except (StandbyError, UnreachableError) as error:
                 failed.append(error)
                 continue

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from kseg.symptoms.patterns import Pattern, PatternIndex
+from kseg.symptoms.patterns import MAX_LINE, Pattern, PatternIndex
 
-MAX_LINE = 20_000
-"""Characters of a line that are searched or remembered: a pattern's time grows with a line's length."""
 LINES_BACK = 400
 """Lines among which the first line of a message is looked for."""
 LINES_KEPT = 4

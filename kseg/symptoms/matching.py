@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kseg.segment.files import SIDE_NAMES, parse_partition_name
 from kseg.symptoms.descriptions import described
-from kseg.symptoms.patterns import PatternIndex, matches_of
+from kseg.symptoms.patterns import MAX_LINE, PatternIndex, matches_of
 from kseg.symptoms.table import Symptom
 
 # The files, partitions and log directories that a message names.
@@ -127,8 +127,6 @@ def _kind(path: str) -> tuple[str, str]:
 
 MAX_PLACES = 20
 """Places of one symptom that are kept; all messages are counted."""
-MAX_LINE = 20_000
-"""Characters of a line that are searched: a pattern's time grows with a line's length."""
 
 
 @dataclass(slots=True)

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from kseg.symptoms.table import PLACEHOLDER, SYMPTOMS, VALUES, Symptom
 
+MAX_LINE = 20_000
+"""Characters of a line that are searched or remembered: a pattern's time grows with a line's length."""
 MAX_TEMPLATES, MAX_TEMPLATE_BYTES = 50_000, 1000
 """Lines without a message, apart from their digits, that are remembered."""
 _WORD = re.compile(rb"\w+", re.ASCII)

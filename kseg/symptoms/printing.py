@@ -10,7 +10,8 @@ from kseg.output.terminal import Paint, clipped
 from kseg.quantities import plural, shell_line
 from kseg.symptoms.matching import Found, commands_of
 
-_PIPED_WIDTH, _MAX_WIDTH = 100, 100
+_MAX_WIDTH = 100
+"""Of text on a terminal; that of text elsewhere."""
 _MAX_COMMANDS = 12
 """Commands of one symptom that text shows."""
 
@@ -22,7 +23,7 @@ def print_symptoms(symptoms: list[Found], form: str, sink: Sink, color: str) -> 
             sink.put_row(_row(found))
         return
     paint = Paint(color, sink.is_terminal)
-    width = min(shutil.get_terminal_size().columns, _MAX_WIDTH) if sink.is_terminal else _PIPED_WIDTH
+    width = min(shutil.get_terminal_size().columns, _MAX_WIDTH) if sink.is_terminal else _MAX_WIDTH
     for i, found in enumerate(symptoms):
         sink.write(("\n" * (i > 0) + "\n".join(_text(found, paint, width)) + "\n").encode(errors="replace"))
 

@@ -8,6 +8,7 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,12 @@ def image(tmp_path: Path) -> Path:
 
 def carve(kseg: Kseg, image: Path, *words: object) -> Outcome:
     return kseg("carve", "--format", "json", "--output", image.parent / "out", *words, image)
+
+
+def carved(kseg: Kseg, image: Path, *parts: bytes) -> list[dict[str, Any]]:
+    """What is carved out of an image of these files."""
+    image.write_bytes(b"".join(map(padded, parts)))
+    return carve(kseg, image, "--dry-run").of_type("carved")
 
 
 def batches_in(data: bytes) -> Iterator[bytes]:

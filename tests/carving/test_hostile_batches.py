@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from carving.images import BLOCK, CLEAN, batch, batches_in, carve, padded, segments
+from carving.images import BLOCK, CLEAN, batch, batches_in, carve, carved, padded, segments
 from carving.images import image as image
 from cli.command import TESTDATA, Kseg, Outcome
 from kseg.formats.record_batch import build_batch
@@ -134,24 +134,16 @@ FORGED = {
 }
 
 
+@pytest.mark.parametrize("is_inside", [True, False])
 @pytest.mark.parametrize("kind", FORGED)
-def test_no_record_names_a_log(kseg: Kseg, image: Path, kind: str) -> None:
-    image.write_bytes(padded(attack(FORGED[kind])))
-    (row,) = carve(kseg, image).of_type("carved")
-    assert (row["topic"], row["evidence"]["candidates"]) == ("carved-0001", [])
-
-
-@pytest.mark.parametrize("kind", FORGED)
-def test_the_same_bytes_outside_of_batches_name_it(kseg: Kseg, image: Path, kind: str) -> None:
-    image.write_bytes(padded(attack(bytes(4))) + padded(FORGED[kind]))
-    (row,) = carve(kseg, image).of_type("carved")
-    assert row["topic"] == "payments"
+def test_only_bytes_outside_of_batches_name_a_log(kseg: Kseg, image: Path, kind: str, is_inside: bool) -> None:
+    (row,) = carved(kseg, image, *([attack(FORGED[kind])] if is_inside else [attack(bytes(4)), FORGED[kind]]))
+    assert (row["topic"], row["evidence"]["candidates"]) == ("carved-0001" if is_inside else "payments", [])
 
 
 def test_no_record_takes_a_name_away(kseg: Kseg, image: Path) -> None:
     payments, real = batch(93_000, 777, TIME + 9), b"0\n1\npayments 0 93777\n"
-    image.write_bytes(padded(payments) + padded(attack(FORGED["checkpoint"])) + padded(real))
-    found = {row["topic"]: row for row in carve(kseg, image).of_type("carved")}
+    found = {row["topic"]: row for row in carved(kseg, image, payments, attack(FORGED["checkpoint"]), real)}
     assert found["payments"]["firstOffset"] == 93_000
 
 
@@ -160,8 +152,7 @@ def test_no_record_joins_two_logs(kseg: Kseg, image: Path, is_forged: bool) -> N
     epochs = build_leader_epochs([EpochEntry(3, 40_121), EpochEntry(4, 91_337)])
     logs = [batch(40_121, 10, TIME, 3), batch(91_337, 10, TIME + 1, 4)]
     parts = [*logs, attack(epochs)] if is_forged else [*logs, attack(bytes(4)), epochs]
-    image.write_bytes(b"".join(map(padded, parts)))
-    assert len(carve(kseg, image).of_type("carved")) == (3 if is_forged else 2)
+    assert len(carved(kseg, image, *parts)) == (3 if is_forged else 2)
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
@@ -169,8 +160,8 @@ def test_no_record_of_a_cut_batch_names_a_log(kseg: Kseg, image: Path, is_whole:
     data = attack(FORGED["checkpoint"])
     cut = 3 * BLOCK
     rest = [random.Random(3).randbytes(BLOCK), data[cut:]] if is_whole else []
-    image.write_bytes(b"".join(map(padded, [data[:cut], *rest, batch(81_090, 10, TIME)])))
-    assert not any(row["topic"] == "payments" for row in carve(kseg, image).of_type("carved"))
+    found = carved(kseg, image, data[:cut], *rest, batch(81_090, 10, TIME))
+    assert not any(row["topic"] == "payments" for row in found)
 
 
 def test_a_batch_inside_the_end_of_another_is_not_taken(kseg: Kseg, image: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from carving.images import CLEAN, HAS_EXT4, Truth, batch, batches_in, ext4, files_one_by_one, padded, truth_of
+from carving.images import CLEAN, HAS_EXT4, batch, batches_in, carved, ext4, files_one_by_one, padded, truth_of
 from carving.images import image as image
 from cli.command import TESTDATA, Kseg
 from kseg.formats.record_batch import build_batch
@@ -27,9 +27,7 @@ Names = dict[str, dict[str, object]]
 
 def names(kseg: Kseg, image: Path, *parts: bytes) -> Names:
     """The evidence by directory of what is carved out of these files."""
-    image.write_bytes(b"".join(map(padded, parts)))
-    done = kseg("carve", "--dry-run", "--format", "json", "--output", image.parent / "out", image)
-    return {os.path.basename(row["directory"]): row["evidence"] for row in done.of_type("carved")}
+    return {os.path.basename(row["directory"]): row["evidence"] for row in carved(kseg, image, *parts)}
 
 
 def log(start: int, end: int, epoch: int = 0) -> bytes:
@@ -261,7 +259,7 @@ def test_the_topic_id_of_the_metadata_is_written_unless_there_are_several(
     assert written is None or metadata.read_text().endswith(text(written))
 
 
-def named_rightly(kseg: Kseg, image: Path, truth: Truth) -> set[str]:
+def named_rightly(kseg: Kseg, image: Path, truth: dict[bytes, set[str]]) -> set[str]:
     """The names that logs got; fails if one is wrong."""
     output = image.parent / "named"
     kseg("carve", "--output", output, image).expect(0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from carving.images import BLOCK, CLEAN, batch, padded
+from carving.images import BLOCK, CLEAN, batch, carved, padded
 from carving.images import image as image
 from cli.command import Kseg
 from kseg.carving.side_files import MOST_ENTRIES, BatchRanges, SideFiles, SideFileSearch
@@ -125,9 +125,7 @@ def test_hostile_side_files_take_bounded_resources(image: Path, kind: str, monke
 
 def joined(kseg: Kseg, image: Path, *parts: bytes) -> list[dict[str, int]]:
     """How the pieces of each log were joined."""
-    image.write_bytes(b"".join(map(padded, parts)))
-    done = kseg("carve", "--dry-run", "--format", "json", "--output", image.parent / "out", image)
-    return [row["evidence"]["joined"] for row in done.of_type("carved")]
+    return [row["evidence"]["joined"] for row in carved(kseg, image, *parts)]
 
 
 @pytest.mark.parametrize(("suffix", "evidence"), [("timeindex", "time index"), ("index", "index"), ("", "")])

@@ -4,8 +4,6 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kseg.sidefiles.indexes import (
     IndexedLog,
     Mismatch,
@@ -16,9 +14,8 @@ from kseg.sidefiles.indexes import (
     check_offset_entry,
     check_time_index,
 )
-from kseg.sidefiles.kinds import SideFile
 from sidefiles.index_bytes import time_index_bytes
-from sidefiles.real_files import DAMAGED, TESTDATA, healthy, name_of
+from sidefiles.real_files import DAMAGED, TESTDATA
 
 SEGMENT = TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0" / "00000000000000000000"
 
@@ -41,15 +38,6 @@ class CountedBytes:
 
 def read(suffix: str, segment: Path = SEGMENT) -> bytes:
     return segment.with_name(segment.name + suffix).read_bytes()
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("file", [file for file in healthy(".index") if not file.is_remote_copy], ids=name_of)
-def test_real_indexes_have_no_mismatch(file: SideFile) -> None:
-    """The indexes hold first offsets, last offsets, or both."""
-    log = IndexedLog(Path(file.beside(".log")).read_bytes())
-    index = OffsetIndex(Path(file.path).read_bytes(), file.base_offset)
-    assert [found for entry in index.as_kafka_lists() if (found := check_offset_entry(entry, log))] == []
 
 
 def test_a_wrong_entry_is_a_mismatch() -> None:

@@ -1,5 +1,6 @@
 """Checkpoints, properties and JSON files: their versions, and malformed lines."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from sidefiles.real_files import TEXT
 UUID = "rMLZBCgPQO2wcjdxPTf0jA"
 
 
-def codes(items: list[object]) -> list[str]:
+def codes(items: Iterable[object]) -> list[str]:
     return [problem.code for problem in problems_of(items)]
 
 
@@ -53,14 +54,14 @@ def test_a_checkpoint_is_read_around_its_bad_lines() -> None:
     ],
 )
 def test_a_checkpoints_head_is_checked(data: bytes, expected: list[str]) -> None:
-    assert codes(list(read_offset_checkpoint(data))) == expected
+    assert codes(read_offset_checkpoint(data)) == expected
 
 
 def test_leader_epochs_must_rise() -> None:
     items = list(read_leader_epochs(b"0\n4\n0 0\n2 5\n2 9\n3 9\n"))
     assert entries_of(items) == [EpochEntry(0, 0), EpochEntry(2, 5), EpochEntry(2, 9), EpochEntry(3, 9)]
     assert codes(items) == ["unsorted", "unsorted"]
-    assert codes(list(read_leader_epochs(b"0\n1\n-1 0\n"))) == ["bad-value"]
+    assert codes(read_leader_epochs(b"0\n1\n-1 0\n")) == ["bad-value"]
 
 
 @given(
@@ -99,16 +100,11 @@ def test_partition_metadata() -> None:
     assert list(text_files.read_partition_metadata(f"version: 0\ntopic_id: {UUID}".encode())) == [
         text_files.PartitionMetadata(0, UUID)
     ]
-    assert codes(list(text_files.read_partition_metadata(b""))) == ["missing-field"]
-    assert codes(list(text_files.read_partition_metadata(b"version: -1\ntopic_id: " + b"A" * 22))) == [
-        "unknown-version",
-        "bad-value",
-    ]
-    assert codes(list(text_files.read_partition_metadata(b"version 0\ntopic_id: x"))) == [
-        "unreadable-line",
-        "unknown-version",
-        "bad-value",
-    ]
+    assert codes(text_files.read_partition_metadata(b"")) == ["missing-field"]
+    bad_values = text_files.read_partition_metadata(b"version: -1\ntopic_id: " + b"A" * 22)
+    assert codes(bad_values) == ["unknown-version", "bad-value"]
+    bad_line = text_files.read_partition_metadata(b"version 0\ntopic_id: x")
+    assert codes(bad_line) == ["unreadable-line", "unknown-version", "bad-value"]
 
 
 @pytest.mark.parametrize(
@@ -126,11 +122,11 @@ def test_meta_properties_of_each_version(version: str, expected: text_files.Meta
 def test_meta_properties_report_their_problems() -> None:
     items = list(text_files.read_meta_properties(b"version=1\nnode.id=x\ndirectory.id=?\n"))
     assert codes(items) == ["bad-value", "missing-field", "bad-value"]
-    assert codes(list(text_files.read_meta_properties(b"version=7"))) == ["unknown-version"]
+    assert codes(text_files.read_meta_properties(b"version=7")) == ["unknown-version"]
     assert list(text_files.read_meta_properties(b"")) == [text_files.MetaProperties(0, None, None, None, None)]
     of_another_editor = b"\xef\xbb\xbf%b\ncluster.id=c\nnode.id=1\n"
-    assert codes(list(text_files.read_meta_properties(of_another_editor % b"version=1"))) == ["bad-value"]
-    assert codes(list(text_files.read_meta_properties(of_another_editor % b"# of 2026\nversion=1"))) == []
+    assert codes(text_files.read_meta_properties(of_another_editor % b"version=1")) == ["bad-value"]
+    assert codes(text_files.read_meta_properties(of_another_editor % b"# of 2026\nversion=1")) == []
     found = [(None, None, None, None), ("c", None, 1, None), ("c", None, None, None)]
     said = [text_files.missing_in_kraft(text_files.MetaProperties(0, *each)) for each in found]
     assert said == [
@@ -153,13 +149,13 @@ def test_clean_shutdown_of_both_kinds() -> None:
     [entry] = list(text_files.read_clean_shutdown(new))
     assert entry.version == 0
     assert entry.broker_epoch > 0
-    assert codes(list(text_files.read_clean_shutdown(b'{"version":1}'))) == ["unknown-version", "missing-field"]
+    assert codes(text_files.read_clean_shutdown(b'{"version":1}')) == ["unknown-version", "missing-field"]
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b"\xff", b"[" * 100_000, b"9" * 5000, b'{"a":' * 100_000])
 def test_bytes_that_are_not_an_object_are_reported(data: bytes) -> None:
-    assert codes(list(text_files.read_quorum_state(data))) == ["unreadable-json"]
-    assert codes(list(text_files.read_clean_shutdown(data))) == ["unreadable-json"]
+    assert codes(text_files.read_quorum_state(data)) == ["unreadable-json"]
+    assert codes(text_files.read_clean_shutdown(data)) == ["unreadable-json"]
 
 
 def test_quorum_state_of_both_versions() -> None:
@@ -170,9 +166,9 @@ def test_quorum_state_of_both_versions() -> None:
     [new] = list(text_files.read_quorum_state((TEXT / "4.3.1" / folder).read_bytes()))
     assert new == text_files.QuorumState(1, None, 1, 2, -1, "A" * 22, None, None)
     assert new.foreign_fields() == {"cluster_id", "applied_offset", "current_voters"}
-    assert codes(list(text_files.read_quorum_state(b'{"data_version":2}'))) == ["unknown-version"]
-    assert codes(list(text_files.read_quorum_state(b'{"data_version":1,"leaderId":true}'))) == ["missing-field"] * 4
-    assert codes(list(text_files.read_quorum_state(b'{"currentVoters":[{"voterId":"x"}]}'))) == ["unknown-version"]
+    assert codes(text_files.read_quorum_state(b'{"data_version":2}')) == ["unknown-version"]
+    assert codes(text_files.read_quorum_state(b'{"data_version":1,"leaderId":true}')) == ["missing-field"] * 4
+    assert codes(text_files.read_quorum_state(b'{"currentVoters":[{"voterId":"x"}]}')) == ["unknown-version"]
 
 
 def test_names_of_remote_index_copies() -> None:

@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Iterator
+from unittest.mock import MagicMock
 
 import fsspec
 import pytest
@@ -26,10 +27,9 @@ def objects() -> Iterator[UrlObjects]:
     memory.rm("/bucket", recursive=True)
 
 
-@pytest.mark.parametrize("prefix", ["", "a-0/", "a", "a-0/1", "a-0/deep/", "nothing/at", "meta"])
-def test_listing_by_prefix(objects: UrlObjects, prefix: str) -> None:
-    found = [(each.name, each.size) for each in objects.list(prefix)]
-    assert found == [(name, len(CONTENTS[name])) for name in sorted(CONTENTS) if name.startswith(prefix)]
+def test_all_objects_are_listed_by_name(objects: UrlObjects) -> None:
+    found = [(each.name, each.size) for each in objects.list()]
+    assert found == [(name, len(CONTENTS[name])) for name in sorted(CONTENTS)]
 
 
 def test_one_folder(objects: UrlObjects) -> None:
@@ -55,8 +55,8 @@ def test_large_ranges_take_several_requests(objects: UrlObjects, monkeypatch: py
     assert objects.read("a-0/1.log", 1, 8) == b"12345678"
 
 
-def test_windows_of_an_object_hold_only_fetched_bytes(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without mappings a window is kept for the next bytes."""
+def test_bytes_of_an_object_are_those_fetched_last(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where mappings cannot be guarded."""
     monkeypatch.setattr(system, "CAN_GUARD", False)
     content = b"0123456789" * BLOCK_BYTES
     objects.write("large", content)
@@ -91,30 +91,22 @@ def test_credentials_are_not_shown(url: str, expected: str) -> None:
     assert shown(url) == expected
 
 
-def test_errors_do_not_repeat_signatures(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_arguments: object, **_options: object) -> None:
-        raise RuntimeError("403 for https://host/a?X-Amz-Signature=secret given")
-
-    monkeypatch.setattr(objects._system, "cat_file", fail)
-    with pytest.raises(PathError, match="403 for https://host/a given") as caught:
-        objects.read("a", 0, 1)
-    assert "secret" not in str(caught.value)
-
-
 @pytest.mark.parametrize("url", ["http://user:sec%20ret@host/a", "http://host/a?sec%20ret", "http://sec%20ret@host/a"])
 @pytest.mark.parametrize("kind", [OSError, RuntimeError])
 def test_errors_do_not_repeat_credentials(url: str, kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
-    def fail(*_arguments: object, **_options: object) -> None:
-        raise kind(f"no answer of {url}, user and key 'sec ret', 'sec%20ret'")
-
+    fail = MagicMock(
+        side_effect=kind(
+            f"no answer of {url}, user and key 'sec ret', 'sec%20ret', from http://x/b?X-Amz-Signature=1 given"
+        )
+    )
     objects = UrlObjects(url)
     monkeypatch.setattr(objects._system, "info", fail)
-    with pytest.raises(PathError, match="no answer of") as caught:
+    with pytest.raises(PathError, match=r"no answer of .* from http://x/b given$") as caught:
         objects.info("a")
     printed = "".join(traceback.format_exception(caught.value))
-    assert [word for word in ("sec ret", "sec%20ret") if word in printed] == []
+    assert [word for word in ("sec ret", "sec%20ret", "Signature") if word in printed] == []
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "gs", "abfs"])
@@ -125,9 +117,7 @@ def test_urls_of_buckets_have_no_credentials(scheme: str) -> None:
 
 
 def test_libhdfs_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError("Unable to load libjvm\ndlopen(/usr/lib/jvm/libjvm.so) failed")
-
+    fail = MagicMock(side_effect=OSError("Unable to load libjvm\ndlopen(/usr/lib/jvm/libjvm.so) failed"))
     monkeypatch.setattr(fsspec.core, "url_to_fs", fail)
     with pytest.raises(KsegError, match=r"^hdfs://nn:8020: needs Hadoop's libhdfs .*; webhdfs://HOST:9870/PATH needs"):
         UrlObjects("hdfs://nn:8020")

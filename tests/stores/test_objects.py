@@ -24,13 +24,6 @@ def test_all_objects_are_listed_by_name(store: LocalObjects) -> None:
     assert list(store.list()) == [StoredObject(*found) for found in expected]
 
 
-@pytest.mark.parametrize(
-    ("prefix", "names"), [("b", ["b.x", "b/1", "b/sub/2"]), ("b/s", ["b/sub/2"]), ("c", []), ("c/", [])]
-)
-def test_a_prefix_is_taken_literally(store: LocalObjects, prefix: str, names: list[str]) -> None:
-    assert [found.name for found in store.list(prefix)] == names
-
-
 def test_links_are_not_listed(store: LocalObjects, tmp_path: Path) -> None:
     os.symlink(tmp_path / "a", tmp_path / "loop")
     os.symlink(tmp_path / "a/z", tmp_path / "z")
@@ -42,7 +35,6 @@ def test_links_are_not_listed(store: LocalObjects, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("start", "length", "expected"), [(0, 5, b"two22"), (3, 1, b"2"), (3, 9, b"22"), (9, 1, b"")])
 def test_ranges_are_read(store: LocalObjects, start: int, length: int, expected: bytes) -> None:
     assert store.read("b/sub/2", start, length) == expected
-    assert store.info("b/sub/2") == StoredObject("b/sub/2", 5)
 
 
 def test_what_is_missing_is_named(store: LocalObjects) -> None:

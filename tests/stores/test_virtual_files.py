@@ -1,6 +1,7 @@
 """Files that are given under a path are found there by every way of looking, and by none elsewhere."""
 
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -24,12 +25,8 @@ def test_a_side_file_is_opened_by_its_path(tmp_path: Path) -> None:
     assert (place.is_file(), place.size(), (place.parent / "1.index").exists()) == (True, 7, False)
 
 
-def size_of_log() -> int:
-    return LOG.stat().st_size
-
-
 def test_a_log_is_opened_as_its_source(tmp_path: Path) -> None:
-    place = Place(str(tmp_path / "0.log"), VirtualLog(size_of_log, lambda: open_source(str(LOG))))
+    place = Place(str(tmp_path / "0.log"), VirtualLog(lambda: LOG.stat().st_size, lambda: open_source(str(LOG))))
     with open_source(place) as source:
         assert isinstance(source, Source)
         assert bytes(source.buffer[: source.size]) == LOG.read_bytes()
@@ -40,21 +37,12 @@ def test_a_log_is_opened_as_its_source(tmp_path: Path) -> None:
         place.names()
 
 
-def failing() -> bytes:
-    raise FileNotFoundError(2, "no such part of the segment")
-
-
-def missing_size() -> int:
-    raise PathError("no such object")
-
-
-def missing() -> Source:
-    raise PathError("no such object")
-
-
 def test_what_cannot_be_restored_is_not_there(tmp_path: Path) -> None:
-    index = Place(str(tmp_path / "0.index"), VirtualSideFile(failing))
-    log = Place(str(tmp_path / "0.log"), VirtualLog(missing_size, missing))
+    index = Place(
+        str(tmp_path / "0.index"), VirtualSideFile(MagicMock(side_effect=FileNotFoundError(2, "no such part")))
+    )
+    missing = MagicMock(side_effect=PathError("no such object"))
+    log = Place(str(tmp_path / "0.log"), VirtualLog(missing, missing))
     with pytest.raises(FileNotFoundError):
         index.open_extent()
     with pytest.raises(PathError, match="no such object"):

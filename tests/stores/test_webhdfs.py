@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -141,13 +142,11 @@ def test_a_name_node_that_is_not_there_is_named(cluster: Cluster) -> None:
 def test_slow_servers_have_a_time_limit(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     import requests
 
-    def wait(*_: object, timeout: float, **__: object) -> None:
-        assert timeout == 7
-        raise requests.ReadTimeout
-
+    wait = MagicMock(side_effect=requests.ReadTimeout)
     monkeypatch.setattr(requests.Session, "request", wait)
     with pytest.raises(PathError, match="no answer within 7 seconds"):
         objects_of(cluster, request_timeout="7").info("logs")
+    assert wait.call_args.kwargs["timeout"] == 7
 
 
 def test_files_are_written_replaced_renamed_and_removed(cluster: Cluster, tmp_path: Path) -> None:
@@ -158,11 +157,7 @@ def test_files_are_written_replaced_renamed_and_removed(cluster: Cluster, tmp_pa
     objects.write("new/empty", b"")
     (tmp_path / "b").write_bytes(CONTENT)
     objects.upload("new/b", str(tmp_path / "b"))
-    assert (cluster.files["/new/a"], cluster.files["/new/empty"], cluster.files["/new/b"]) == (
-        CONTENT[:5],
-        b"",
-        CONTENT,
-    )
+    assert [cluster.files[f"/new/{name}"] for name in ("a", "empty", "b")] == [CONTENT[:5], b"", CONTENT]
     system = objects._system
     system.mv("/new/b", "/new/c")
     with pytest.raises(OSError, match="/new/a cannot be renamed to /new/c"):

@@ -115,19 +115,9 @@ def with_prefix(prefix: str) -> Callable[[list[str]], Iterator[str]]:
     return lambda lines: (prefix.format(i % 10) + line for i, line in enumerate(lines))
 
 
-def strimzi(lines: list[str]) -> Iterator[str]:
-    for line in lines:
-        yield PLAIN.sub(r"\1 \2 \3 (\4) [main]", line)
-
-
-def with_zone(lines: list[str]) -> Iterator[str]:
-    for line in lines:
-        yield PLAIN.sub(r"[\1+0000] \2 \3 (\4)", line)
-
-
-def level_first(lines: list[str]) -> Iterator[str]:
-    for line in lines:
-        yield PLAIN.sub(r"\2 [\1] \3 (\4)", line)
+def written_as(form: str) -> Callable[[list[str]], Iterator[str]]:
+    """The lines in another form: of time, level, text and logger."""
+    return lambda lines: (PLAIN.sub(form, line) for line in lines)
 
 
 def docker(lines: list[str]) -> Iterator[str]:
@@ -150,16 +140,13 @@ def events(lines: list[str]) -> Iterator[tuple[str, str, str, str, list[str]]]:
         yield event
 
 
-def logstash(lines: list[str]) -> Iterator[str]:
-    for time, level, text, logger, more in events(lines):
-        row = {"@timestamp": f"{time}Z", "level": level, "logger_name": logger, "message": text}
-        yield json.dumps(row | ({"stack_trace": "\n".join(more)} if more else {}))
+def json_rows(level_key: str, logger_key: str, trace_key: str) -> Callable[[list[str]], Iterator[str]]:
+    def rows(lines: list[str]) -> Iterator[str]:
+        for time, level, text, logger, more in events(lines):
+            row = {"@timestamp": f"{time}Z", level_key: level, "message": text, logger_key: logger}
+            yield json.dumps(row | ({trace_key: "\n".join(more)} if more else {}))
 
-
-def ecs(lines: list[str]) -> Iterator[str]:
-    for time, level, text, logger, more in events(lines):
-        row = {"@timestamp": f"{time}Z", "log.level": level, "message": text, "log.logger": logger}
-        yield json.dumps(row | ({"error.stack_trace": "\n".join(more)} if more else {}))
+    return rows
 
 
 def json_layout(lines: list[str]) -> Iterator[str]:
@@ -176,17 +163,17 @@ def json_layout(lines: list[str]) -> Iterator[str]:
 
 
 LAYOUTS = {
-    "strimzi": strimzi,
-    "with-zone": with_zone,
-    "level-first": level_first,
+    "strimzi": written_as(r"\1 \2 \3 (\4) [main]"),
+    "with-zone": written_as(r"[\1+0000] \2 \3 (\4)"),
+    "level-first": written_as(r"\2 [\1] \3 (\4)"),
     "kubernetes": with_prefix("2026-11-29T00:00:00.12345678{}Z stdout F "),
     "kubectl": with_prefix("[pod/my-cluster-kafka-0/kafka] "),
     "kubectl-timestamps": with_prefix("2026-11-29T00:00:00.12345678{}Z "),
     "compose": with_prefix("kafka-1  | "),
     "journal": with_prefix("Nov 29 00:00:0{} host kafka-server-start.sh[4711]: "),
     "docker": docker,
-    "logstash": logstash,
-    "ecs": ecs,
+    "logstash": json_rows("level", "logger_name", "stack_trace"),
+    "ecs": json_rows("log.level", "log.logger", "error.stack_trace"),
     "json-layout": json_layout,
 }
 

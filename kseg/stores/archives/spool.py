@@ -9,7 +9,7 @@ from threading import Lock
 from kseg.errors import KsegError, text_of
 from kseg.formats.rows import BytesLike
 from kseg.positioned import write_all
-from kseg.stores.extent import Extent
+from kseg.stores.extent import Extent, temporary_file
 
 _COUNTER_BYTES = 8
 _COUNTERS = 1024
@@ -98,11 +98,8 @@ class Spool:
         return self._max_bytes
 
     def _temporary_file(self) -> int:
-        import tempfile
-
         try:
-            with tempfile.TemporaryFile(dir=self._directory) as made:
-                return os.dup(made.fileno())
+            return temporary_file(directory=self._directory)
         except OSError as error:
             raise self._failure(error) from error
 

@@ -19,6 +19,7 @@ from kseg.formats.compression import DecompressedBytes, DecompressionError, unzs
 from kseg.formats.rows import BytesLike
 from kseg.formats.suffixes import INDEX, INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
 from kseg.positioned import write_all
+from kseg.stores.extent import temporary_file
 from kseg.stores.object_urls import open_objects
 from kseg.stores.objects import Objects
 from kseg.stores.remote.keys import PrivateKeys
@@ -80,15 +81,6 @@ def restored_chunk(stored: bytes, size: int, cipher: Cipher | None, is_compresse
     return bytes(data)
 
 
-# The chunk index of a manifest: sizes of a segment's chunks, original and as stored. Chunks are adjacent in the .log
-# object. Each but the last restores to ``original_chunk_bytes``.
-#
-# variable index    int32 count | int32 size                       if count is 1; nothing follows a count of 0
-#                   int32 count | int32 base | int8 width | count - 1 unsigned differences from base | int32 last size
-#
-# Source: FixedSizeChunkIndex, VariableSizeChunkIndex and ChunkSizesBinaryCodec of Aiven's plugin. All integers are
-# big-endian.
-
 _INT32 = struct.Struct(">i")
 _BASE = struct.Struct(">iB")
 _MAX_OVERHEAD_BYTES = 4 << 20
@@ -97,7 +89,11 @@ _PLAIN_CHUNK_BYTES = 4 << 20
 
 
 class ChunkIndex:
-    """``original_bytes`` in chunks; ``positions`` are those of the stored chunks and the end of the last one."""
+    """The sizes of a segment's chunks, which are adjacent in the .log object. Each but the last restores to
+    ``original_chunk_bytes``; ``positions`` are those of the stored chunks and the end of the last one.
+
+    Source: FixedSizeChunkIndex, VariableSizeChunkIndex and ChunkSizesBinaryCodec of Aiven's plugin.
+    """
 
     def __init__(self, original_chunk_bytes: int, original_bytes: int, stored_sizes: "array[int]") -> None:
         self.original_chunk_bytes = original_chunk_bytes
@@ -153,7 +149,13 @@ def bounded_integer(fields: dict[str, Any], name: str, maximum: int, minimum: in
 
 
 def variable_sizes(data: bytes) -> "array[int]":
-    """Decodes the sizes of a variable chunk index. Raises ManifestError."""
+    """Decodes the sizes of a variable chunk index. Raises ManifestError.
+
+        int32 count | int32 size                       if count is 1; nothing follows a count of 0
+        int32 count | int32 base | int8 width | count - 1 unsigned differences from base | int32 last size
+
+    All integers are big-endian.
+    """
     sizes = array("q")
     try:
         (count,) = _INT32.unpack_from(data)
@@ -187,7 +189,7 @@ def _unpacked(text: Any) -> bytes:
 # The ``.rsm-manifest`` of Aiven's plugin: one JSON object that describes a segment's objects.
 #
 # version            "1"
-# chunkIndex         see `chunk_index`
+# chunkIndex         see `ChunkIndex`
 # segmentIndexes     offset, timestamp, producerSnapshot, leaderEpoch, transaction: {position, size} in .indexes
 # compression        whether each chunk is a zstd frame
 # encryption         absent, or {dataKey: "<key id>:<base64>", aad: base64}
@@ -521,11 +523,10 @@ class RemoteSource(FetchedSource):
         self._failures_listed = 0
 
     def _new_file(self) -> int:
-        import tempfile
-
-        with errors_at(f"{self.path}: no temporary file"), tempfile.TemporaryFile() as spool:
-            spool.truncate(self.size)
-            return os.dup(spool.fileno())
+        with errors_at(f"{self.path}: no temporary file"):
+            descriptor = temporary_file()
+            os.ftruncate(descriptor, self.size)
+            return descriptor
 
     def _fetch(self, first: int, stop: int, descriptor: int) -> None:
         with errors_at(f"{self.path}: cannot be spooled"):

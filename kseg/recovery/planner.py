@@ -6,15 +6,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from kseg.changes.driver.command import ChangeOptions, Messages, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition, topic_partition_of
 from kseg.changes.output_rows import Rows
 from kseg.changes.plan import Content, Plan
 from kseg.errors import KsegError, PathError, RequestError
-from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import LOG
 from kseg.node.belonging import foreign_segments
 from kseg.node.coordinators import topic_id_at
@@ -22,13 +20,14 @@ from kseg.node.index_interval import Interval, TopicIntervals, interval_of
 from kseg.node.log_directory import METADATA_PARTITION
 from kseg.node.node import Nodes
 from kseg.node.topics import Topics
-from kseg.quantities import plural, shown_time
+from kseg.quantities import plural
 from kseg.recovery import options as recovery_options
-from kseg.recovery.broker.loading import Recovery, plan_partition
+from kseg.recovery.broker.loading import plan_partition
 from kseg.recovery.broker.producer_state import ProducerStateManager
-from kseg.recovery.broker.segments import BrokerSegment, Loss, ReplayResult
+from kseg.recovery.broker.segments import BrokerSegment, ReplayResult
 from kseg.recovery.moved_rows import MovedRows, names_of
 from kseg.recovery.options import BrokerStart, ReindexOptions, RepairOptions, TopicIds
+from kseg.recovery.result import Recovery, Salvage
 from kseg.recovery.workspace import SPILL_BYTES, BrokerRefusesError, File, Workspace, spill
 from kseg.runtime.process_pool import Put, in_processes
 from kseg.runtime.threads import usable_cores
@@ -41,9 +40,6 @@ from kseg.sidefiles.problems import problems_of
 from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties
 from kseg.stores.place import Place
 from kseg.stores.source import check_readable
-
-if TYPE_CHECKING:
-    from kseg.recovery.salvage.salvage import Salvage
 
 
 @dataclass(slots=True)
@@ -104,167 +100,6 @@ def node_file_problems(directory: str, with_properties: bool = True) -> Iterator
             yield f"{path}: {found[0]}: a node of KRaft does not start with it; {help_}"
 
 
-# The findings of a recovery, as warnings and as JSON objects: removed bytes, remaining damage, unscanned segments.
-
-MAX_REMAINS = 5
-MAX_GAPS = 5
-MAX_DAMAGES = 20
-
-
-class RecoveryMessages:
-    """``suggests_replica``: whether the option --from-replica is mentioned for missing offsets. ``who_has``: says in
-    words which other nodes have what is cut off from a partition, "" if that is not known."""
-
-    def __init__(
-        self, messages: Messages, suggests_replica: bool, who_has: Callable[[str], str] = lambda _: ""
-    ) -> None:
-        self._warn, self._suggests_replica, self._who_has = messages.warning, suggests_replica, who_has
-        self._segments = self._unscanned = 0
-
-    def report(self, found: "Recovery | Salvage") -> None:
-        """Reports what was found in one partition."""
-        remains, directory = found.remains, found.directory
-        if isinstance(found, Recovery):
-            self._report_cuts(found)
-            self._segments += len(found.logs)
-            dropped = (name for cut in found.cuts for name in cut.dropped)
-            self._unscanned += len({*found.logs}.difference(found.scanned, dropped))
-        else:
-            self._report_salvage(found)
-        for one in remains[:MAX_REMAINS]:  # damage that a broker accepts and consumers do not
-            missing = f", offsets missing: {one.missing[0]} to {one.missing[1]}" if one.missing else ""
-            self._warn(
-                f"{directory}/{one.file}: stays as it is: {one.code}: the batch at position {one.position}, "
-                f"offset {one.offset}, {one.text}{missing}; a broker keeps it, kseg verify shows details"
-            )
-        if len(remains) > MAX_REMAINS:
-            self._warn(f"{directory}: at least {len(remains) - MAX_REMAINS} more stay as they are")
-        if found.unrepaired:
-            self._warn(f"{directory}: {found.unrepaired}")
-
-    def report_unscanned(self, directory: str) -> None:
-        """Reports the segments that were not scanned since the last call: damage in them stays unnoticed."""
-        if self._unscanned:
-            self._warn(
-                f"{directory}: {self._unscanned} of {plural(self._segments, 'segment', 'segments')} skipped: "
-                "below the recovery point, or the stop was clean; --full scans all"
-            )
-        self._segments = self._unscanned = 0
-
-    def _report_cuts(self, recovered: Recovery) -> None:
-        """Reports the removed bytes, and the intact batches in them, which salvage would keep."""
-        for cut in recovered.cuts:
-            loss = cut.loss
-            behind = f" and {plural(len(cut.dropped), 'later segment', 'later segments')}" if cut.dropped else ""
-            code = f" ({loss.code})" if loss.code else ""
-            self._warn(
-                f"{recovered.directory}/{cut.file}: not valid at position {cut.position}{code}: "
-                f"{cut.length} bytes{behind} are cut, the log ends at offset {cut.next_offset}"
-            )
-            if loss.batches:
-                times = ""
-                if loss.last_timestamp >= 0:
-                    times = f", {shown_time(max(loss.first_timestamp, 0))} to {shown_time(loss.last_timestamp)}"
-                self._warn(
-                    f"{recovered.directory}: intact in the removed bytes: {plural(loss.batches, 'batch', 'batches')}, "
-                    f"{plural(loss.records, 'record', 'records')}, offsets {loss.first_offset} to {loss.last_offset}"
-                    f"{times}; --mode salvage would keep them{self._who_has(recovered.directory)}"
-                )
-
-    def _report_salvage(self, salvaged: "Salvage") -> None:
-        for offset in salvaged.not_dropped:
-            self._warn(f"{salvaged.directory}: no intact batch holds offset {offset}: nothing to drop there")
-        for (file, cut), loss in islice(zip(salvaged.cuts, salvaged.losses, strict=True), MAX_DAMAGES):
-            location = f"{salvaged.directory}/{file}: position {cut.position}, {cut.length} bytes"
-            intact = f"intact, left out ({plural(loss.records, 'record', 'records')}): " if loss.batches else ""
-            self._warn(f"{location}: {intact}{cut.code}: {cut.message}")
-        if more := max(len(salvaged.cuts) - MAX_DAMAGES, 0) + salvaged.more_cuts:
-            self._warn(f"{salvaged.directory}: {more} more removed ranges")
-        if any(loss.batches for loss in salvaged.losses):
-            records = sum(loss.records for loss in salvaged.losses)
-            self._warn(
-                f"{salvaged.directory}: intact batches are left out: {plural(records, 'record', 'records')}; their "
-                "bytes are kept in the quarantine"
-            )
-        if salvaged.repaired:
-            self._warn(f"{salvaged.directory}: headers repaired: {salvaged.repaired}")
-        if salvaged.moved:
-            self._warn(f"{salvaged.directory}: runs of batches moved to their segments: {salvaged.moved}")
-        if salvaged.plan.gaps:
-            gaps = salvaged.plan.gaps
-            shown = ", ".join(f"{first} to {last}" for first, last in gaps[:MAX_GAPS])
-            shown += f" and {len(gaps) - MAX_GAPS} more gaps" if len(gaps) > MAX_GAPS else ""
-            missing = plural(sum(last - first + 1 for first, last in gaps), "offset stays", "offsets stay")
-            hint = "; a replica may have them: --from-replica DIR" if self._suggests_replica else ""
-            cleaned = (
-                " (around damage this includes offsets that a log cleaner removed)" if salvaged.is_compacted else ""
-            )
-            self._warn(f"{salvaged.directory}: {missing} missing{cleaned}: {shown}{hint}")
-
-
-def facts(found: "Recovery | Salvage") -> Iterator[dict[str, Any]]:
-    """Yields objects of type ``cut``, or ``damage``, ``leftOut`` and ``salvage``, and ``remains``."""
-
-    def path_of(name: str) -> Any:
-        return name_value(Place(found.directory) / name)
-
-    for cut in found.cuts if isinstance(found, Recovery) else ():
-        yield {
-            "type": "cut",
-            "code": cut.loss.code or None,
-            "file": path_of(cut.file),
-            **fields_of(cut, "position", "length", "next_offset"),
-            "laterSegments": [path_of(name) for name in cut.dropped],
-            **_intact(cut.loss),
-            "firstTimestamp": _known(cut.loss.first_timestamp),
-            "lastTimestamp": _known(cut.loss.last_timestamp),
-        }
-    if not isinstance(found, Recovery):
-        for (file, damage), loss in zip(found.cuts, found.losses, strict=True):
-            yield {
-                "type": "leftOut" if loss.batches else "damage",
-                "code": damage.code,
-                "file": path_of(file),
-                **fields_of(damage, "position", "length", "message"),
-                **(_intact(loss) if loss.batches else {}),
-            }
-        if found.cuts or found.repaired or found.moved:
-            yield {
-                "type": "salvage",
-                "directory": name_value(found.directory),
-                "damagedRanges": sum(not loss.batches for loss in found.losses) + found.more_cuts,
-                "mendedHeaders": found.repaired,
-                "movedStretches": found.moved,
-                "ambiguousBatches": found.ambiguous,
-            }
-    for one in found.remains:
-        missing = {"firstMissing": one.missing[0], "lastMissing": one.missing[1]} if one.missing else {}
-        yield {
-            "type": "remains",
-            "code": one.code,
-            "file": path_of(one.file),
-            "position": one.position,
-            "offset": _known(one.offset),
-            "message": one.text,
-            **missing,
-        }
-    if found.unrepaired:
-        yield {"type": "remains", "directory": name_value(found.directory), "message": found.unrepaired}
-
-
-def _intact(loss: Loss) -> dict[str, Any]:
-    return {
-        "intactBatches": loss.batches,
-        "intactRecords": loss.records,
-        "firstOffset": _known(loss.first_offset),
-        "lastOffset": _known(loss.last_offset),
-    }
-
-
-def _known(number: int) -> int | None:
-    return number if number >= 0 else None
-
-
 CHANGED_TOGETHER = 256
 """Largest number of partitions that are changed together: their bytes are synced at once."""
 
@@ -313,7 +148,6 @@ class RecoveryPlanner(Planner):
         self._start = BrokerStart(
             now_ms=now_ms, interval_bytes=options.interval_bytes, era=era, jobs=options.jobs or usable_cores()
         )
-        self._messages = RecoveryMessages(reporter, options.replica is None, self._who_has)
         self._intervals = TopicIntervals(options.interval_bytes, self.nodes, reporter.warning, reporter.detail)
         self._topics = Topics(options.topics, self.nodes)
         self._is_copy = change.output is not None
@@ -343,6 +177,8 @@ class RecoveryPlanner(Planner):
         self._has_new_start: set[str] = set()
         self._carried: Rows = {}
         """The rows that partitions have left on other disks."""
+        self._segments = self._unscanned = 0
+        """Numbers of segments, and of those that were not scanned."""
         return list(paths)
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
@@ -354,7 +190,7 @@ class RecoveryPlanner(Planner):
         root = replace(self._root_of(known), was_clean=False)
         plan = self._plan(directory, self._start_of(directory, root, ids, epochs))
         self._write_broken_records([directory])
-        self._messages.report_unscanned(directory)
+        self._warn_of_unscanned(directory)
         return plan
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
@@ -376,7 +212,7 @@ class RecoveryPlanner(Planner):
                 tasks.append((path, self._start_of(path, root, ids, epochs)))
         plans = self._plans(tasks)
         self._write_broken_records([plan.directory for plan in plans])
-        self._messages.report_unscanned(directory)
+        self._warn_of_unscanned(directory)
         for problem in node_file_problems(directory, self.nodes.at(directory).restored_properties(directory) is None):
             self.reporter.warning(problem)
             self.damage_remains = True
@@ -555,7 +391,7 @@ class RecoveryPlanner(Planner):
         named = f"also broker {some(sorted(map(str, others)))}" if others else "no other broker"
         return f"; in sync by the cluster's metadata is {named}"
 
-    def _leaves_alone(self, found: "Salvage") -> bool:
+    def _leaves_alone(self, found: Salvage) -> bool:
         """Whether a partition is not damaged; then it is added to `left_alone`."""
         changes_log = any(step.file.endswith(LOG) or step.target.endswith(LOG) for step in found.plan.steps)
         if self.left_alone is None or self._checks is None or changes_log or found.log_start is not None:
@@ -570,24 +406,35 @@ class RecoveryPlanner(Planner):
         """Whether options change partitions that need no repair."""
         return bool(self._options.topic_id) or (self._options.rebuilds_epochs and self._names_partition)
 
-    def _reported(self, found: "Recovery | Salvage") -> Plan:
+    def _reported(self, found: Recovery) -> Plan:
         """Returns the plan, after reporting why it was made; none for a partition that is left alone."""
-        if not isinstance(found, Recovery) and self._leaves_alone(found):
+        if isinstance(found, Salvage) and self._leaves_alone(found):
             found.plan = Plan(found.directory)
         if any(one.missing for one in found.remains) and self.nodes.partition(found.directory).is_compacted:
             found.remains = [one for one in found.remains if not one.missing]  # the cleaner may have left these gaps
-        self._messages.report(found)
+        for text in found.warnings(self._who_has, suggests_replica=self._options.replica is None):
+            self.reporter.warning(text)
         self.damage_remains |= bool(found.remains or found.unrepaired)
-        if isinstance(found, Recovery):
-            self._intervals.report(found.directory, found.interval if found.plan else None)
-        found.plan.facts = list(facts(found))
-        if key := partition_of(found.directory):
+        found.plan.facts = list(found.facts())
+        key = partition_of(found.directory)
+        if key is not None:
             self._ends[key] = found.next_offset
-            if not isinstance(found, Recovery) and found.log_start is not None:
-                self._log_starts[key] = found.log_start
+        if not isinstance(found, Salvage):
+            self._segments, self._unscanned = self._segments + len(found.logs), self._unscanned + found.unscanned
+            self._intervals.report(found.directory, found.interval if found.plan else None)
+        elif key is not None and found.log_start is not None:
+            self._log_starts[key] = found.log_start
         return found.plan
 
-    def _salvage(self, directory: str, start: BrokerStart) -> "Salvage":
+    def _warn_of_unscanned(self, directory: str) -> None:
+        """Damage in segments that are not scanned stays unnoticed."""
+        if self._unscanned:
+            self.reporter.warning(
+                f"{directory}: {self._unscanned} of {plural(self._segments, 'segment', 'segments')} skipped: "
+                "below the recovery point, or the stop was clean; --full scans all"
+            )
+
+    def _salvage(self, directory: str, start: BrokerStart) -> Salvage:
         from kseg.recovery.salvage.salvage import plan_salvage  # mode broker starts without it
         from kseg.recovery.salvage.segment_scan import BatchFilter
 

@@ -24,9 +24,10 @@ from kseg.kernel.layout.rows import be32
 from kseg.node.coordinators import topic_id_at
 from kseg.recovery.broker.segments import LARGEST_POSITION
 from kseg.recovery.options import BrokerStart
+from kseg.recovery.result import Salvage
 from kseg.recovery.salvage.header_repair import fingerprint, first_bytes
 from kseg.recovery.salvage.relocation import MAX_SINGLES
-from kseg.recovery.salvage.salvage import Attempt, Salvage, plan_salvage
+from kseg.recovery.salvage.salvage import Attempt, plan_salvage
 from kseg.recovery.salvage.segment_draft import SalvagedBatches, SegmentDraft, batch_of, batches_of
 from kseg.recovery.salvage.segment_scan import BatchFilter, scan_segment
 from kseg.recovery.workspace import leading_offset

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from uuid import uuid4
 
 from kseg.changes.apply import Keeping
@@ -20,10 +20,10 @@ from kseg.node.node import Nodes
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, PathKind, given_in, option, refuse
 from kseg.recovery import options as recovery_options
-from kseg.recovery.broker.loading import Recovery
 from kseg.recovery.options import BrokerStart, RepairOptions
 from kseg.recovery.planner import Checks, RecoveryPlanner, WriteRecords, partition_of
 from kseg.recovery.renamed_directories import has_records, holder_of, restored_name
+from kseg.recovery.result import Recovery
 from kseg.segment import files as segment_files
 from kseg.segment.files import is_renamed_directory, own_name
 from kseg.sidefiles import checkpoints
@@ -31,9 +31,6 @@ from kseg.sidefiles.checkpoints import LOG_STARTS
 from kseg.sidefiles.text_files import PARTITION_METADATA
 from kseg.stores.place import Place
 from kseg.stores.remote.recognition import is_topic
-
-if TYPE_CHECKING:
-    from kseg.recovery.salvage.salvage import Salvage
 
 _MAX_LISTED = 5
 _MOVES = {"--undelete", "--as", "--for-cluster"}
@@ -316,7 +313,7 @@ class RestorePlanner(RecoveryPlanner):
         options = self._options
         return bool(super()._changes_undamaged or options.name or options.undeletes or options.resets_epochs)
 
-    def _reported(self, found: "Recovery | Salvage") -> Plan:
+    def _reported(self, found: Recovery) -> Plan:
         plan = super()._reported(found)
         partition = self._new_partition(found.directory)
         if partition is not None and found.directory in self._starts:

@@ -12,8 +12,8 @@ import pytest
 
 from kseg.errors import KsegError
 from kseg.recovery import planner
-from kseg.recovery.broker.loading import Recovery
 from kseg.recovery.planner import MIN_PARTITIONS, Outcome, PartitionStart, plan_partitions
+from kseg.recovery.result import Recovery
 from kseg.recovery.workspace import Workspace
 from recovery.partitions import START, TESTDATA, TRANSACTIONS
 

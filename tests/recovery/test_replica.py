@@ -17,7 +17,7 @@ from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
 from kseg.recovery import replica
 from kseg.recovery.replica import Agreement, MissingBatches, ReplicasDivergeError, plan_from_replica, replica_of
-from kseg.recovery.salvage.salvage import Salvage
+from kseg.recovery.result import Salvage
 from kseg.recovery.salvage.segment_draft import SalvagedBatches
 from kseg.stores import windows
 from recovery.damages import KINDS, Damage, Segments, covered, first_offset, last_offset, read, with_examples, write

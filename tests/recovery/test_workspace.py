@@ -36,7 +36,7 @@ def test_batches_around_unreadable_bytes_are_kept(tmp_path: Path, page: int, fai
     found = plan_salvage(str(partition), START)
     apply(found.plan, "recover --mode salvage", Keeping())
     assert log_of(partition) == [batch for batch in whole if batch not in lost]
-    assert [cut.code for _, cut in found.cuts] == ["unreadable-bytes"]
+    assert [cut.loss.code for cut in found.cuts] == ["unreadable-bytes"]
     kept = [one for one in (partition / ".kseg-quarantine").rglob("*") if one.is_file() and one.stat().st_ino == inode]
     assert len(kept) == 1  # whole: what the disk cannot give now it may give to other means
     shutil.rmtree(partition)

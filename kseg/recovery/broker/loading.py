@@ -12,11 +12,11 @@ The rules are those of 4.4; `kseg.releases.release` has the differences of earli
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, pairwise, starmap
 
-from kseg.changes.plan import Piece, Plan, Removed
+from kseg.changes.plan import Piece, Removed
 from kseg.formats.suffixes import (
     CHECKPOINT,
     CLEANED,
@@ -35,13 +35,14 @@ from kseg.formats.suffixes import (
 from kseg.kernel.layout.headers import MAGIC_V2, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32, be64
 from kseg.kernel.state.indexing import EpochState
-from kseg.node.index_interval import Interval, interval_of
+from kseg.node.index_interval import interval_of
 from kseg.quantities import show_time
 from kseg.recovery.broker import segments
 from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateManager
-from kseg.recovery.broker.segments import BrokerSegment, Cut, LeaderEpochs, LogEnd, Loss, ReplayResult, SegmentRemains
+from kseg.recovery.broker.segments import BrokerSegment, LeaderEpochs, LogEnd, ReplayResult, SegmentRemains
 from kseg.recovery.leftovers import only_copies
 from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart, repair_topic_id
+from kseg.recovery.result import Cut, Loss, Recovery
 from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, leading_offset
 from kseg.releases.release import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
 from kseg.segment.files import segment_stem
@@ -555,7 +556,7 @@ class PartitionLoad:
     def _cut(self, segment: BrokerSegment, position: int, next_offset: int, reason: str) -> None:
         """Truncates the .log, and records what is removed."""
         loss, length = self._loss(segment, position), segment.size - position
-        self.cuts.append(Cut(segment.log, position, length, next_offset, loss=loss))
+        self.cuts.append(Cut(segment.log, position, length, loss, next_offset))
         removed = Removed(position, length, reason, *loss.offsets, loss.records)
         self.workspace.truncate(segment.log, position, reason, [removed])
 
@@ -701,23 +702,6 @@ class PartitionLoad:
         return LeaderEpochs(entries_of(items), self.start.era.has_strict_epochs)
 
 
-@dataclass(slots=True)
-class Recovery:
-    """The plan for a partition and its facts. ``next_offset``: the log end afterwards; ``logs``: the names of the
-    segments before, of which ``scanned`` were read; ``interval``: that of the indexes, None if there are none;
-    ``remains``: damage that a broker's rules leave; ``unrepaired``: sentences about other problems that remain."""
-
-    directory: str
-    plan: Plan
-    next_offset: int
-    cuts: list[Cut] = field(default_factory=list)
-    scanned: list[str] = field(default_factory=list)
-    logs: list[str] = field(default_factory=list)
-    interval: Interval | None = None
-    remains: list[segments.Remaining] = field(default_factory=list)
-    unrepaired: str = ""
-
-
 def plan_partition(directory: str, start: BrokerStart) -> Recovery:
     """Plans the recovery. A partition with .kafka segments only is recovered as 0.7 does.
 
@@ -771,7 +755,7 @@ def _load_07(directory: str, workspace: Workspace, was_clean: bool) -> Recovery:
             if end < size:
                 check_readable(reader.source.path)
                 loss, reason = _lost(reader, end, base), "cut at the first message that is not valid"
-                cuts.append(Cut(last, end, size - end, base + end, loss=loss))
+                cuts.append(Cut(last, end, size - end, loss, base + end))
                 removed = Removed(end, size - end, reason, None, None, loss.records)
                 workspace.truncate(last, end, reason, [removed])
     return Recovery(

@@ -2,7 +2,7 @@
 intact batches in removed bytes, and damage that stays in the log."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2, V2_COUNT
 from kseg.kernel.scan import headers as kernel
 from kseg.kernel.state import indexing
+from kseg.recovery.result import Loss, Remaining
 from kseg.recovery.workspace import BrokerRefusesError, Workspace, leading_offset
 from kseg.releases.release import Era
 from kseg.segment.files import METADATA_TOPIC, directory_name, parse_partition_name
@@ -536,20 +537,6 @@ _CODES = {
 }
 
 
-class Remaining(NamedTuple):
-    """A problem of the batch at ``position``, with the code of verify; ``offset`` is -1 if unknown.
-
-    ``missing``: first and last offset of a gap before the batch.
-    """
-
-    file: str
-    position: int
-    offset: int
-    code: str
-    text: str
-    missing: tuple[int, int] | None = None
-
-
 class SegmentRemains:
     """The problems found by a scan of one segment, whose batches ``chain`` has followed."""
 
@@ -598,52 +585,6 @@ def remaining(directory: str, bases: Iterable[int], scanned: Mapping[int, Segmen
     return sorted(found)
 
 
-@dataclass(slots=True)
-class Loss:
-    """The removed intact batches: ``first_offset`` to ``last_offset``, timestamps in ms; -1 if there are none.
-
-    ``code``: the damage at the start of the removed range, "" if an intact batch begins there.
-    """
-
-    batches: int = 0
-    records: int = 0
-    first_offset: int = -1
-    last_offset: int = -1
-    first_timestamp: int = -1
-    last_timestamp: int = -1
-    code: str = ""
-
-    @property
-    def offsets(self) -> tuple[int | None, int | None]:
-        """The first and last lost offset, None if there are none."""
-        return (self.first_offset, self.last_offset) if self.first_offset >= 0 else (None, None)
-
-    def add(self, other: "Loss") -> None:
-        """Adds a loss that follows this one."""
-        self.batches += other.batches
-        self.records += other.records
-        if other.first_offset >= 0:
-            self.first_offset = other.first_offset if self.first_offset < 0 else self.first_offset
-            self.last_offset = max(self.last_offset, other.last_offset)
-        if other.first_timestamp >= 0:
-            known = self.first_timestamp if self.first_timestamp >= 0 else other.first_timestamp
-            self.first_timestamp = min(known, other.first_timestamp)
-        self.last_timestamp = max(self.last_timestamp, other.last_timestamp)
-
-
-@dataclass(slots=True)
-class Cut:
-    """``length`` bytes removed at the end of ``file``, from ``position`` on. ``next_offset``: the log end afterwards;
-    ``dropped``: the .log files of later segments, which are deleted; ``loss``: the intact batches in all of these."""
-
-    file: str
-    position: int
-    length: int
-    next_offset: int
-    dropped: list[str] = field(default_factory=list)
-    loss: Loss = field(default_factory=Loss)
-
-
 def lost_behind(path: str, position: int) -> Loss:
     """Returns the loss from a position of a .log on. Raises PathError if the file, or some of its bytes, cannot be
     read."""
@@ -686,7 +627,7 @@ def intact_in(path: str, ranges: Sequence[Damage], scratch: Scratch) -> list[Los
 
 
 def _intact_in(source: Source, range_: Damage, scratch: Scratch) -> Loss:
-    found, start = Loss(), range_.position
+    found, start = Loss(code=range_.code), range_.position
     while start + MIN_BYTES <= range_.end:
         head = bytes(source.buffer[start : start + HEADER_BYTES])
         end = start + layout.be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD

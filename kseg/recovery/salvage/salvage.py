@@ -8,7 +8,7 @@ finds nothing more to truncate, and builds all side files.
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 
@@ -23,8 +23,9 @@ from kseg.kernel.scan.frames import WALK_RECORDS
 from kseg.node.belonging import FOREIGN_BATCHES, WeighedSegment, foreign_segments, index_fits
 from kseg.recovery.broker.loading import PartitionLoad, delete_marked
 from kseg.recovery.broker.producer_state import produced
-from kseg.recovery.broker.segments import BrokerSegment, Loss, Remaining, intact_in, remaining
+from kseg.recovery.broker.segments import BrokerSegment, intact_in, remaining
 from kseg.recovery.options import EPOCHS_REPAIRED, BrokerStart, repair_topic_id
+from kseg.recovery.result import Cut, Salvage
 from kseg.recovery.salvage.header_repair import OffsetEvidence, with_right_header, with_right_magic
 from kseg.recovery.salvage.relocation import Relocation
 from kseg.recovery.salvage.segment_assembly import assemble, segment_sources
@@ -43,34 +44,6 @@ from kseg.stores.source import open_source
 _MAX_ATTEMPTS = 3
 _FOREIGN = "its batches belong to another partition"
 _MISNAMED = "a segment is named by its base offset"
-
-
-@dataclass(slots=True)
-class Salvage:
-    """The plan for one partition. ``cuts``: the removed ranges by file; ``more_cuts``: the number of those not listed;
-    ``losses``: for each of ``cuts`` its intact batches.
-
-    ``repaired``: number of batches with a repaired header; ``moved``: number of moved runs of batches; ``ambiguous``:
-    removed batches whose offsets may be right. ``is_compacted``: the log was compacted; then the plan's gaps include
-    offsets that the cleaner removed where bytes are damaged, but no others that it removed. ``remains``: problems of
-    batches that are kept; ``unrepaired``: sentences about other problems that remain; ``not_dropped``: offsets to drop
-    that no intact batch has; ``log_start``: the new log start offset if the recorded one is beyond the end of the log.
-    """
-
-    directory: str
-    plan: Plan
-    next_offset: int
-    cuts: list[tuple[str, Damage]] = field(default_factory=list)
-    more_cuts: int = 0
-    losses: list[Loss] = field(default_factory=list)
-    repaired: int = 0
-    moved: int = 0
-    ambiguous: int = 0
-    is_compacted: bool = False
-    remains: list[Remaining] = field(default_factory=list)
-    unrepaired: str = ""
-    log_start: int | None = None
-    not_dropped: list[int] = field(default_factory=list)
 
 
 def plan_salvage(
@@ -215,7 +188,7 @@ class Attempt:
             self._recorded(draft)
         holes = _gaps_of([draft for draft in self.drafts if draft in segments or draft.is_changed], False)
         next_offset = max((draft.next_offset for draft in segments), default=0)
-        return next_offset, holes, not all(loss.batches for loss in self._result.losses)
+        return next_offset, holes, not all(cut.loss.batches for cut in self._result.cuts)
 
     # What a broker's start would stop at, and what it would remove
 
@@ -371,8 +344,10 @@ class Attempt:
             return self._removed[draft]
         found, listed = self._result, sorted(draft.cuts, key=lambda cut: cut.position)
         losses = intact_in(draft.path, listed, self.scratch)
-        found.cuts += [(draft.file, cut) for cut in listed]
-        found.losses += losses
+        found.cuts += [
+            Cut(draft.file, cut.position, cut.length, loss, message=cut.message)
+            for cut, loss in zip(listed, losses, strict=True)
+        ]
         found.more_cuts += draft.more_cuts
         found.ambiguous += draft.ambiguous
         found.moved += sum(not (part.head or part.path in self.replica_bases) for part in draft.extra)

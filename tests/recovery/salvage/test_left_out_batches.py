@@ -137,7 +137,7 @@ def test_a_marker_that_a_loader_cannot_read_is_left_out(tmp_path: Path, at: int,
     want = changed(partition, base, number, sealed(marker, at, new))
     found = salvage(partition)
     assert kept(partition) == want
-    assert [cut.code for _, cut in found.cuts] == ["bad-control-record"]
+    assert [cut.loss.code for cut in found.cuts] == ["bad-control-record"]
     assert errors_of(partition) == []
 
 
@@ -146,7 +146,7 @@ def test_data_with_the_control_bit_is_left_out_where_a_producer_wrote_it(tmp_pat
     base, number, batch = the_batch(partition, lambda batch: has_producer(batch) and not is_control(batch))
     attributes = bytes([batch[_ATTRIBUTES_AT], batch[_ATTRIBUTES_AT + 1] | _CONTROL])
     want = changed(partition, base, number, sealed(batch, _ATTRIBUTES_AT, attributes))
-    assert [cut.code for _, cut in salvage(partition).cuts] == ["bad-control-record"]
+    assert [cut.loss.code for cut in salvage(partition).cuts] == ["bad-control-record"]
     assert kept(partition) == want
 
 
@@ -155,7 +155,7 @@ def test_data_with_the_control_bit_that_no_producer_wrote_is_left_out(tmp_path: 
     base, number, batch = the_batch(partition, lambda batch: True)
     attributes = bytes([batch[_ATTRIBUTES_AT], batch[_ATTRIBUTES_AT + 1] | _CONTROL])
     want = changed(partition, base, number, sealed(batch, _ATTRIBUTES_AT, attributes))
-    assert [cut.code for _, cut in salvage(partition).cuts] == ["bad-control-record"]
+    assert [cut.loss.code for cut in salvage(partition).cuts] == ["bad-control-record"]
     assert kept(partition) == want
     assert errors_of(partition) == []
 
@@ -171,7 +171,7 @@ def test_a_batch_outside_of_its_producers_transaction_is_left_out(tmp_path: Path
                 plain = bytes([two[_ATTRIBUTES_AT], two[_ATTRIBUTES_AT + 1] & ~_TRANSACTIONAL])
                 want = changed(partition, base, number, sealed(two, _ATTRIBUTES_AT, plain))
                 found = salvage(partition)
-                assert [cut.code for _, cut in found.cuts] == ["transaction-state"]
+                assert [cut.loss.code for cut in found.cuts] == ["transaction-state"]
                 assert kept(partition) == want
                 return
     raise AssertionError("no transaction of two batches")
@@ -217,7 +217,7 @@ def test_a_misnamed_file_is_read_again_for_conflicts(tmp_path: Path, monkeypatch
     wrong = of_producer(batch, 1, 3, 3)
     partition = make(tmp_path / "a-0", {0: begun[:1], 1: begun[1:2], 2: [begun[2], wrong]})
     (partition / f"{1:020d}.log").rename(partition / f"{2:021d}.log")
-    assert [cut.code for _, cut in salvage(partition).cuts] == ["transaction-state"]
+    assert [cut.loss.code for cut in salvage(partition).cuts] == ["transaction-state"]
     assert kept(partition) == [begun[:1], begun[1:2], begun[2:]]
 
 
@@ -230,7 +230,7 @@ def test_of_two_batches_the_snapshots_kind_stays(counts: tuple[int, int], is_kno
     partition = make(tmp_path / "a-0", {0: [wrong, other]})
     entry = ProducerStateEntry(7, 0, 41, 41, counts[1] - 1, NOW_MS, -1, -1)
     (partition / f"{42:020}.snapshot").write_bytes(build_producer_snapshot([entry] * is_known))
-    assert [cut.code for _, cut in salvage(partition).cuts] == ["transaction-state"]
+    assert [cut.loss.code for cut in salvage(partition).cuts] == ["transaction-state"]
     assert kept(partition) == [[wrong if not is_known and counts[0] > counts[1] else other]]
 
 
@@ -242,7 +242,7 @@ def test_a_batch_that_ends_before_it_begins_is_left_out(tmp_path: Path) -> None:
     found = plan_salvage(str(partition), replace(START, interval_bytes=1))
     apply(found.plan, "recover --mode salvage", Keeping())
     assert kept(partition) == [batches[:-1], real_batches(46)]
-    assert [cut.code for _, cut in found.cuts] == ["batch-out-of-order"]
+    assert [cut.loss.code for cut in found.cuts] == ["batch-out-of-order"]
 
 
 def test_undecodable_batches_stay_unless_dropped(tmp_path: Path) -> None:
@@ -264,6 +264,6 @@ def test_named_batches_are_dropped(tmp_path: Path) -> None:
     want = [[one for one in batches if one != batch] for batches in kept(partition)]
     offset = int.from_bytes(batch[:8], "big")
     found = salvage(partition, BatchFilter(offsets=frozenset({offset, 1 << 40})))
-    assert (found.not_dropped, [cut.code for _, cut in found.cuts]) == ([1 << 40], ["dropped-batch"])
+    assert (found.not_dropped, [cut.loss.code for cut in found.cuts]) == ([1 << 40], ["dropped-batch"])
     assert kept(partition) == want
     assert errors_of(partition) == []

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import fewer
+from kseg.recovery.result import Salvage
 from kseg.recovery.salvage import salvage as salvage_module
 from kseg.recovery.salvage import segment_draft
-from kseg.recovery.salvage.salvage import Salvage, plan_salvage
+from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import TransactionConflictError
 from kseg.releases.release import era_of
 from kseg.segment.items import Problem
@@ -189,7 +190,7 @@ def test_damage_of_a_file_whose_name_another_segment_gets_is_told(tmp_path: Path
     found = salvage(partition)
     assert read(partition) == {0: first, 46: second, 76: third, 116: fourth[:-1]}
     at = sum(map(len, fourth[:-1]))
-    assert [(file, cut.position, cut.length) for file, cut in found.cuts] == [(f"{76:020d}.log", at, len(broken))]
+    assert [(cut.file, cut.position, cut.length) for cut in found.cuts] == [(f"{76:020d}.log", at, len(broken))]
     assert found.moved == 1
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import groupby, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.changes.plan import ReplicaOffsets
 from kseg.errors import KsegError, PathError
@@ -465,29 +465,28 @@ def plan_from_replica(
     is_same_log = (
         None not in ids and names[0] is not None and names[0][0] != METADATA_TOPIC
     )  # that has no id of its own
-    begin = partial(ReplicaFilling, files, is_compacted, is_same_log)
-    return plan_salvage(directory, start, lambda: is_compacted, batch_filter, begin)
+    make_attempt = partial(FillingAttempt, files, is_compacted, is_same_log)
+    return plan_salvage(directory, start, lambda: is_compacted, batch_filter, make_attempt)
 
 
-class ReplicaFilling:
-    """Fills gaps with batches of a replica's ``files`` in one attempt to salvage a partition. ``is_compacted``: gaps
-    may come from the log cleaner; ``is_same_log``: both are of the same topic by its id."""
+class FillingAttempt(Attempt):
+    """An attempt that fills gaps with batches of a replica's ``files``. ``is_compacted``: gaps may come from the log
+    cleaner; ``is_same_log``: both are of the same topic by its id."""
 
-    def __init__(self, files: list[SegmentFile], is_compacted: bool, is_same_log: bool, attempt: Attempt) -> None:
-        self._files, self._attempt, self._scratch = files, attempt, attempt.scratch
-        self._is_same_log = is_same_log
-        attempt.fill = self.fill
-        attempt.known_offsets = lambda prints: offsets_of(self._there(), prints)
-        attempt.replica_bases = {Place(file.path).absolute: file.base_offset or 0 for file in files}
-        self._is_sparse = is_compacted
+    def __init__(self, files: list[SegmentFile], is_compacted: bool, is_same_log: bool, *own: Any) -> None:
+        super().__init__(*own)
+        self._files, self._is_sparse, self._is_same_log = files, is_compacted, is_same_log
+        self.replica_bases = {Place(file.path).absolute: file.base_offset or 0 for file in files}
 
-    def fill(self, drafts: list[SegmentDraft]) -> None:
-        """Puts batches that only the replica has into the segments, and batches that have another offset there away."""
-        self._is_sparse |= any(draft.is_sparse for draft in drafts)
-        holes, unmatched, wrong = self._compared(drafts)
+    def known_offsets(self, prints: set[bytes]) -> dict[bytes, int]:
+        return offsets_of(self._there(), prints)
+
+    def fill(self) -> None:
+        self._is_sparse |= any(draft.is_sparse for draft in self.drafts)
+        holes, unmatched, wrong = self._compared()
         while wrong:
-            self._attempt.leave_out(wrong)
-            holes, unmatched, wrong = self._compared(drafts)
+            self.leave_out(wrong)
+            holes, unmatched, wrong = self._compared()
         elsewhere = offsets_here(unmatched, holes)
         for hole in holes:
             for offer in hole.offers:
@@ -497,18 +496,17 @@ class ReplicaFilling:
                 if why:
                     self._list(offer.part, why)
                 else:
-                    self._put(drafts, offer.part)
+                    self._put(offer.part)
         # Snapshots after a hole may have been taken without its batches: the state is rebuilt.
-        workspace = self._attempt.workspace
-        firsts = [one.first_offset for one in self._attempt.from_replica if not one.why]
-        for name in workspace.names(SNAPSHOT) if firsts else ():
+        firsts = [one.first_offset for one in self.from_replica if not one.why]
+        for name in self.workspace.names(SNAPSHOT) if firsts else ():
             offset = leading_offset(name)
             if offset is None or offset > min(firsts):
-                workspace.delete(name, "may lack the batches that come from the replica")
+                self.workspace.delete(name, "may lack the batches that come from the replica")
 
-    def _compared(self, drafts: list[SegmentDraft]) -> tuple[list[MissingBatches], list[Unmatched], dict[int, Problem]]:
+    def _compared(self) -> tuple[list[MissingBatches], list[Unmatched], dict[int, Problem]]:
         """Returns the batches that only the replica has, those that only this one has, and those with wrong offsets."""
-        agreement = Agreement(self._here(drafts), self._there(), self._scratch)
+        agreement = Agreement(self._here(), self._there(), self.scratch)
         try:
             holes = list(agreement.holes())
         except ReplicasDivergeError as error:
@@ -517,15 +515,15 @@ class ReplicaFilling:
                 raise
             return [], [], wrong
         if heads := agreement.heads:
-            for draft in drafts:
+            for draft in self.drafts:
                 if any(draft.base <= first <= draft.limit for first in heads):
                     draft.edit(heads, lambda _source, batch: batch._replace(head=heads[batch.first]))
-            return self._compared(drafts)
+            return self._compared()
         return holes, agreement.unmatched, conflicting_offsets(agreement.unmatched, self._there())
 
-    def _here(self, drafts: list[SegmentDraft]) -> Iterator[SalvagedBatches]:
-        for draft in drafts:
-            self._attempt.load_parts(draft)
+    def _here(self) -> Iterator[SalvagedBatches]:
+        for draft in self.drafts:
+            self.load_parts(draft)
             for part in draft:
                 yield part if part.path else part._replace(path=draft.path)
 
@@ -536,7 +534,7 @@ class ReplicaFilling:
         for file, behind in zip(self._files, [*bases[1:], None], strict=True):
             path = Place(file.path).absolute
             with open_source(path) as source:
-                kept = scan_segment(source, file.base_offset or 0, behind, self._scratch, self._attempt.load.start.jobs)
+                kept = scan_segment(source, file.base_offset or 0, behind, self.scratch, self.load.start.jobs)
             self._is_sparse |= kept.is_sparse
             for part in kept.parts:
                 if not part.head and part.first > reached:
@@ -549,8 +547,8 @@ class ReplicaFilling:
         borders = [border for border in (before, behind) if border]
         if borders and not any(border.is_common for border in borders) and not self._has_one_epoch(offer):
             return "the replica has neither the batch before nor the one after"
-        if offer.part.first < self._attempt.load.start.log_start_offset:
-            return f"the log begins at {self._attempt.load.start.log_start_offset}"
+        if offer.part.first < self.load.start.log_start_offset:
+            return f"the log begins at {self.load.start.log_start_offset}"
         if self._is_sparse and before and behind:
             # Whether the log cleaner may have removed everything between two batches, which are adjacent in the file.
             # It has not, if a whole segment of the replica lies between them. Gaps reported by an earlier salvage
@@ -558,7 +556,7 @@ class ReplicaFilling:
             one, other = before.part, behind.part
             are_adjacent = one.end == other.start
             if one.path != other.path:
-                is_whole = one.last < self._attempt.replica_bases[offer.part.path]
+                is_whole = one.last < self.replica_bases[offer.part.path]
                 are_adjacent = not is_whole and other.start == 0 and Place(one.path).size() == one.end
             if are_adjacent:
                 return "the log is compacted, and no bytes are missing there"
@@ -568,7 +566,7 @@ class ReplicaFilling:
                 f"{offer.part.path}: position {offer.part.start}: leader epochs {offer.first_epoch} to "
                 f"{offer.last_epoch} do not fit between {first} and {last} on both sides; nothing was changed"
             )
-        for entry in self._attempt.load.epochs.entries:
+        for entry in self.load.epochs.entries:
             if entry.start_offset <= offer.part.first and 0 <= offer.first_epoch < entry.epoch:
                 return (
                     f"leader epoch {offer.first_epoch}, but by {LEADER_EPOCHS} epoch {entry.epoch} began at "
@@ -578,7 +576,7 @@ class ReplicaFilling:
 
     def _has_one_epoch(self, offer: Offer) -> bool:
         """Whether both replicas have the offsets in the same leader epoch: only one leader wrote to the topic in it."""
-        entries = self._attempt.load.epochs.entries
+        entries = self.load.epochs.entries
         ours = {
             max((entry.epoch for entry in entries if entry.start_offset <= offset), default=-1)
             for offset in (offer.part.first, offer.part.last)
@@ -586,15 +584,15 @@ class ReplicaFilling:
         return self._is_same_log and ours == {offer.first_epoch, offer.last_epoch} and len(ours - {-1}) == 1
 
     def _list(self, part: SalvagedBatches, why: str = "") -> None:
-        rows = self._attempt.from_replica
+        rows = self.from_replica
         if rows and rows[-1].last_offset + 1 == part.first and (rows[-1].file, rows[-1].why) == (part.path, why):
             rows[-1] = rows[-1]._replace(last_offset=part.last)
         else:
             rows.append(ReplicaOffsets(part.first, part.last, part.path, why))
 
-    def _put(self, drafts: list[SegmentDraft], part: SalvagedBatches) -> None:
+    def _put(self, part: SalvagedBatches) -> None:
         """Puts batches into their segment; a segment that only the replica has is created."""
-        base = self._attempt.replica_bases[part.path]
+        base, drafts = self.replica_bases[part.path], self.drafts
         while True:
             i = bisect_right(drafts, part.first, key=lambda draft: draft.base) - 1
             if i < 0 or (drafts[i].base < base and drafts[i].next_offset <= base):

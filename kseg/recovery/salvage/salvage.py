@@ -51,10 +51,10 @@ def plan_salvage(
     start: BrokerStart,
     is_compacted: Callable[[], bool] = lambda: False,
     batch_filter: BatchFilter | None = None,
-    begin_filling: "Callable[[Attempt], object] | None" = None,
+    make_attempt: "Callable[..., Attempt] | None" = None,
 ) -> Salvage:
     """Plans the salvage. ``is_compacted``: whether gaps may come from the log cleaner, called if the log does not show
-    it; ``batch_filter``: the intact batches to drop; ``begin_filling``: for gaps, from another replica.
+    it; ``batch_filter``: the intact batches to drop; ``make_attempt``: makes an `Attempt`, or one of a subclass.
 
     Batches that a broker's loader rejects are left out of a further attempt. Raises TransactionConflictError if it
     would reject the last one, too, and BrokerRefusesError if a broker would not start for another reason than damage of
@@ -63,9 +63,9 @@ def plan_salvage(
     rejected: dict[int, Problem] = {}
     left, keeps_snapshots, batch_filter = _MAX_ATTEMPTS, True, batch_filter or BatchFilter()
     while True:
-        attempt = Attempt(directory, start, Scratch(), is_compacted, batch_filter, rejected, keeps_snapshots)
-        if begin_filling is not None:
-            begin_filling(attempt)
+        attempt = (make_attempt or Attempt)(
+            directory, start, Scratch(), is_compacted, batch_filter, rejected, keeps_snapshots
+        )
         left -= 1
         try:
             return attempt.plan()
@@ -144,10 +144,6 @@ class Attempt:
         self._removed: dict[SegmentDraft, list[Removed]] = {}
         """The removed ranges of its file, for each segment: a new one may have the name of another's file."""
         self._result = Salvage(directory, Plan(directory), 0)
-        self.fill: Callable[[list[SegmentDraft]], None] = lambda _drafts: None
-        """Puts batches that only another replica has into the segments."""
-        self.known_offsets: Callable[[set[bytes]], dict[bytes, int]] = lambda _prints: {}
-        """Returns the first offsets that batches have in the replica, by `fingerprint`."""
         self.from_replica: list[ReplicaOffsets] = []
         """The offsets that come from another replica, and those not taken."""
         self.replica_bases: Mapping[str, int] = {}
@@ -161,7 +157,7 @@ class Attempt:
             if draft.epochs_fall or (draft.is_changed and (draft.has_epochs or draft.extra or not draft.path)):
                 self.load_parts(draft)
                 repair_epochs(draft)
-        self.fill(self.drafts)
+        self.fill()
         self.leave_out(self._rejected)
         load, drafts = self.load, self.drafts
         if not all(draft.is_empty for draft in drafts) and drafts[-1].next_offset < load.start.log_start_offset:
@@ -189,6 +185,13 @@ class Attempt:
         holes = _gaps_of([draft for draft in self.drafts if draft in segments or draft.is_changed], False)
         next_offset = max((draft.next_offset for draft in segments), default=0)
         return next_offset, holes, not all(cut.loss.batches for cut in self._result.cuts)
+
+    def fill(self) -> None:
+        """Puts batches that only another replica has into the segments, and takes those with wrong offsets out."""
+
+    def known_offsets(self, _prints: set[bytes]) -> dict[bytes, int]:
+        """Returns the first offsets that batches have in another replica, by `fingerprint`."""
+        return {}
 
     # What a broker's start would stop at, and what it would remove
 

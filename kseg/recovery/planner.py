@@ -37,7 +37,7 @@ from kseg.segment.paths import segment_bytes, some
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles import checkpoints, text_files
 from kseg.sidefiles.problems import problems_of
-from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties
+from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores.place import Place
 from kseg.stores.source import check_readable
 
@@ -56,48 +56,6 @@ class Root:
 def partition_of(directory: str) -> tuple[str, int] | None:
     """Returns topic and partition of a directory's name, even if a broker has renamed it (-delete, -future, -stray)."""
     return segment_files.parse_partition_name(directory_name(directory))
-
-
-# Finds files that stop a KRaft node from starting on a log directory, and that kseg cannot repair.
-#
-# Sources: MetaPropertiesEnsemble and FileQuorumStateStore of Kafka 4.3.1.
-
-
-def node_file_problems(directory: str, with_properties: bool = True) -> Iterator[str]:
-    """Yields a sentence for each such file; nothing if the directory is not of KRaft. ``with_properties``: whether
-    meta.properties is looked at."""
-    metadata = Place(directory) / METADATA_PARTITION
-    if not metadata.is_dir():
-        return
-    for path, read, help_ in (
-        (
-            Place(directory) / META_PROPERTIES,
-            text_files.read_meta_properties,
-            "the metadata log does not tell its directory.id; a format writes a new one, under which the partitions "
-            "here have no leader",
-        ),
-        (
-            metadata / segment_files.QUORUM_STATE,
-            text_files.read_quorum_state,
-            "move it away, and the node begins a new one",
-        ),
-    ):
-        if path.endswith(META_PROPERTIES) and not with_properties:
-            continue
-        if not path.lexists():
-            if path.endswith(META_PROPERTIES):
-                yield f"{path}: is missing: a node of KRaft does not start without it; {help_}"
-            continue
-        try:
-            items = list(read(path.head(text_files.MAX_TEXT_BYTES)))
-        except OSError as error:
-            found = [str(error.strerror)]
-        else:
-            found = [problem.message for problem in problems_of(items)]
-            missing = (text_files.missing_in_kraft(item) for item in items if isinstance(item, MetaProperties))
-            found += [text for text in missing if text is not None]
-        if found:
-            yield f"{path}: {found[0]}: a node of KRaft does not start with it; {help_}"
 
 
 CHANGED_TOGETHER = 256
@@ -213,7 +171,9 @@ class RecoveryPlanner(Planner):
         plans = self._plans(tasks)
         self._write_broken_records([plan.directory for plan in plans])
         self._warn_of_unscanned(directory)
-        for problem in node_file_problems(directory, self.nodes.at(directory).restored_properties(directory) is None):
+        for problem in recovery_options.node_file_problems(
+            directory, self.nodes.at(directory).restored_properties(directory) is None
+        ):
             self.reporter.warning(problem)
             self.damage_remains = True
         yield from plans
@@ -326,22 +286,20 @@ class RecoveryPlanner(Planner):
             log_start_offset=root.offsets[checkpoints.LOG_STARTS].get(key, 0),
             name=name if name != directory_name(directory) else "",
         )
-        return self._moved_start(directory, start) if self._is_moved(start) else start
-
-    def _is_moved(self, start: BrokerStart) -> bool:
-        """Whether the log start of a partition is not that in the checkpoint beside it."""
-        return bool(start.name)
+        return self._moved_start(directory, start)
 
     def _moved_start(self, directory: str, start: BrokerStart) -> BrokerStart:
+        """Returns the start of a partition with its own log start: one that gets another name has no checkpoint."""
+        return self._with_own_start(directory, start) if start.name else start
+
+    def _with_own_start(self, directory: str, start: BrokerStart, begins_with_epochs: bool = False) -> BrokerStart:
+        """``begins_with_epochs``: the first leader epoch tells the log start, as it does where a broker has renamed the
+        directory."""
         bases = [file.base_offset or 0 for file in list_segments(directory) if file.kind == LOG]
         first_base, log_start = min(bases, default=0), start.log_start_offset
-        if self._begins_with_epochs(directory, start):
+        if begins_with_epochs or (start.name and is_renamed_directory(directory)):
             log_start = max(recovery_options.first_epoch_start(directory), first_base)
         return self._with_log_start(directory, start, log_start, first_base)
-
-    def _begins_with_epochs(self, directory: str, start: BrokerStart) -> bool:
-        """Whether the first leader epoch tells the log start, because no checkpoint does."""
-        return is_renamed_directory(directory) and bool(start.name)
 
     def _with_log_start(self, directory: str, start: BrokerStart, log_start: int, first_base: int) -> BrokerStart:
         if log_start != start.log_start_offset or is_renamed_directory(directory):

@@ -20,6 +20,7 @@ from kseg.node.node import Nodes
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, PathKind, given_in, option, refuse
 from kseg.recovery import options as recovery_options
+from kseg.recovery.leftovers import deleted_segments
 from kseg.recovery.options import BrokerStart, RepairOptions
 from kseg.recovery.planner import Checks, RecoveryPlanner, WriteRecords, partition_of
 from kseg.recovery.renamed_directories import has_records, holder_of, restored_name
@@ -257,11 +258,6 @@ class RestorePlanner(RecoveryPlanner):
     def _given_id(self, topic: str) -> str | None:
         return self._destination.given_id(topic)
 
-    def _is_moved(self, start: BrokerStart) -> bool:
-        options = self._options
-        is_elsewhere = options.name is not None or options.new_cluster is not None
-        return super()._is_moved(start) or options.undeletes or options.resets_epochs or is_elsewhere
-
     def _moved_start(self, directory: str, start: BrokerStart) -> BrokerStart:
         topic, ids = start.name.rpartition("-")[0], start.topic_ids
         is_of_other = bool(start.name) and not own_name(directory).startswith(f"{topic}-")
@@ -273,11 +269,8 @@ class RestorePlanner(RecoveryPlanner):
             )
         if self._options.resets_epochs:
             start = replace(start, resets_epochs=True, was_clean=False, recovery_point=0)
-        return super()._moved_start(directory, start)
-
-    def _begins_with_epochs(self, directory: str, start: BrokerStart) -> bool:
         is_new = self._options.new_cluster is not None and not start.log_start_offset
-        return is_new or super()._begins_with_epochs(directory, start)
+        return self._with_own_start(directory, start, begins_with_epochs=is_new)
 
     def _with_log_start(self, directory: str, start: BrokerStart, log_start: int, first_base: int) -> BrokerStart:
         if self._options.undeletes:
@@ -290,7 +283,7 @@ class RestorePlanner(RecoveryPlanner):
         self, path: str, start: BrokerStart, log_start: int, first_base: int
     ) -> tuple[BrokerStart, int, int]:
         kept = 0 if self._names_partition or self._options.topics else log_start
-        found = recovery_options.deleted_segments(path, kept)
+        found = deleted_segments(path, kept)
         for file, reason in found.skipped[:_MAX_LISTED]:
             self.reporter.warning(f"{file}: not restored: {reason}")
         if (more := len(found.skipped) - _MAX_LISTED) > 0:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.recovery.options import deleted_segments
+from kseg.recovery.leftovers import deleted_segments
 from recovery.damages import last_offset
 from recovery.partitions import at_offset, make, real_batches
 

@@ -22,6 +22,7 @@ from kseg.segment.files import SegmentFile, list_segments, segment_stem
 from kseg.segment.survey import FULL, QUICK, BatchProblem, HeaderRows, open_survey
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs
+from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
 
 
@@ -55,6 +56,11 @@ def _segments_in(directory: str) -> tuple[dict[int, str], list[SegmentFile]]:
     files = [file for file in list_segments(directory, everything=True) if file.kind == LOG]
     live = {file.base_offset: file.path for file in files if not file.leftover and file.base_offset is not None}
     return live, [file for file in files if file.leftover == DELETED]
+
+
+def has_records(directory: str) -> bool:
+    """Whether a partition directory has a segment that is not empty, deleted ones included."""
+    return any(Place(file.path).status().st_size for file in list_segments(directory, everything=True))
 
 
 def only_copies(directory: str) -> dict[str, list[Removed]]:

@@ -46,7 +46,7 @@ from kseg.node.server_properties import ServerProperties
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, Number, PathKind, Value, option
 from kseg.quantities import plural
-from kseg.recovery.renamed_directories import has_records
+from kseg.recovery.leftovers import has_records
 from kseg.releases.metadata import METADATA_VERSIONS
 from kseg.segment import files as segment_files
 from kseg.segment.files import METADATA_TOPIC, directory_name, list_segments

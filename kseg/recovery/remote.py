@@ -183,8 +183,8 @@ def fetch(segment: RemoteSegment, path: str, disk: Disk) -> list[str]:
 
 
 def trim(path: str, first: int, last: int, disk: Disk) -> int:
-    """Rewrites a file with only its intact batches of offsets ``first`` to ``last``. Returns the offset after them, -1 if
-    there are none. Raises OSError, PathError."""
+    """Rewrites a file with only its intact batches of offsets ``first`` to ``last``. Returns the offset after them, -1
+    if there are none. Raises OSError, PathError."""
     next_offset, target = -1, path + ".trimmed"
     with _new_file(target, disk) as descriptor, open_segment(path) as reader:
         for item in reader:

@@ -211,9 +211,11 @@ class Agreement:
                 elif ours := a.before(b):
                     yield from self._border(False)
                     self._pass_unmatched(ours)
-                elif size := self._same_bytes():
+                elif same := self._same_bytes():
                     yield from self._border(True)
-                    self._pass_same(size)
+                    self._before, self._reached = (same, True), same.last
+                    a.skip(same.size, same.last + 1)
+                    b.skip(same.size, same.last + 1)
                 else:
                     is_common = self._same_records()
                     yield from self._border(is_common)
@@ -270,27 +272,26 @@ class Agreement:
         self._offers.append(Offer(part, first, last))
         self._b.skip(part.size, part.last + 1)
 
-    def _same_bytes(self) -> int:
-        """Returns the size of the next batches that are equal on both sides; 0 if the next one differs."""
+    def _same_bytes(self) -> SalvagedBatches | None:
+        """Returns the next batches that are equal on both sides; None if the next one differs."""
         a, b = self._a, self._b
         if a.part.first != b.part.first:
-            return 0
+            return None
         if a.part.head:
             if fingerprint(a.source, a.batch) != fingerprint(b.source, b.batch):
-                return 0
+                return None
             mine, other = first_bytes(a.source, a.batch), first_bytes(b.source, b.batch)
             if mine != other:
                 self.heads[a.part.first] = other
-            return a.part.size
+            return a.part
         common_bytes = min(a.part.size, b.part.size)
         size = equal_bytes(a.read, b.read, common_bytes, _FIRST_BYTES)
         if size == common_bytes:
-            return size
+            return a.part._replace(end=a.part.start + size, last=min(a.part, b.part, key=lambda part: part.size).last)
         if self._has_wrong_epoch():
             self.heads[a.batch.first] = first_bytes(b.source, b.batch)
-            return a.batch.size
-        same = _fitting(a.source, a.part, size)
-        return same.size if same else 0
+            return a.batch
+        return _fitting(a.source, a.part, size)
 
     def _has_wrong_epoch(self) -> bool:
         """Whether A has the batch of B with an impossible leader epoch: an invalid one, or one that does not fit its
@@ -309,19 +310,6 @@ class Agreement:
         with open_source(rest.path) as source:
             behind = epoch_of(source, rest)
         return 0 <= behind < epoch or (before is not None and epoch < before.epoch)
-
-    def _pass_same(self, size: int) -> None:
-        a, b = self._a, self._b
-        if a.part.size == size:
-            part = a.part
-        elif b.part.size == size:
-            part = a.part._replace(end=a.part.start + size, last=b.part.last)
-        else:
-            part = a.part._replace(end=a.part.start + size)
-            part = part._replace(last=_last_of(a.source, part).last)
-        self._before, self._reached = (part, True), part.last
-        a.skip(size, part.last + 1)
-        b.skip(size, part.last + 1)
 
     def _same_records(self) -> bool:
         """Whether both batches, which overlap, have common offsets. Raises ReplicasDivergeError if their records

@@ -5,18 +5,12 @@ from pathlib import Path
 import pytest
 
 from kseg.recovery.leftovers import deleted_segments
-from recovery.damages import last_offset
+from recovery.damages import last_offset, with_epoch
 from recovery.partitions import at_offset, make, real_batches
 
 BATCHES = [*real_batches(0), *real_batches(46)]
 MIDDLE = BATCHES[3:6]
 START, END = last_offset(BATCHES[2]) + 1, last_offset(BATCHES[5]) + 1
-EPOCH_AT = 12
-
-
-def of_epoch(batch: bytes, epoch: int) -> bytes:
-    """The batch with another leader epoch, which lies outside its checksum."""
-    return batch[:EPOCH_AT] + epoch.to_bytes(4, "big") + batch[EPOCH_AT + 4 :]
 
 
 def chosen(directory: Path, before: list[bytes], behind_at: int, behind: list[bytes]) -> tuple[list[int], list[str]]:
@@ -48,9 +42,9 @@ def test_offsets_that_the_segment_behind_has_are_not_restored(tmp_path: Path) ->
 def test_records_of_an_older_epoch_are_not_restored(before: int, behind: int, fits: bool, tmp_path: Path) -> None:
     restored, why = chosen(
         tmp_path / "a-0",
-        [of_epoch(batch, before) for batch in BATCHES[:3]],
+        [with_epoch(batch, before) for batch in BATCHES[:3]],
         END,
-        [of_epoch(batch, behind) for batch in BATCHES[6:]],
+        [with_epoch(batch, behind) for batch in BATCHES[6:]],
     )
     assert restored == ([START] if fits else [])
     assert ["leader epochs do not fit" in reason for reason in why] == ([] if fits else [True])

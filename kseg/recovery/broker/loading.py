@@ -12,7 +12,7 @@ The rules are those of 4.4; `kseg.releases.release` has the differences of earli
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise, starmap
 
@@ -56,8 +56,6 @@ from kseg.sidefiles.indexes import TRANSACTION_VERSION, TransactionIndex, build_
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import MARKER_SETS_OFFSET
 from kseg.stores.source import check_readable
-
-# Steps of a broker's load: leftovers of a crash, sanity of indexes, segments to split, leader epochs to reset.
 
 # Checks whether a broker's start accepts the indexes of a segment (sanityCheck of OffsetIndex, TimeIndex and
 # TransactionIndex). Since 2.3 only the transaction index is checked.
@@ -294,16 +292,8 @@ def _refusal(segment: BrokerSegment, outside: int, why: str) -> BrokerRefusesErr
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ScanResult:
-    """The result of a scan that began with these ``producers`` (`ProducerStateManager.fingerprint`): the ``files`` of
-    the segment afterwards, its leader ``epochs`` with their start offsets, and the snapshot at its end: offset, name
-    and file."""
-
-    producers: int
-    files: tuple[File | None, ...]
-    epochs: list[tuple[int, int]]
-    snapshot: tuple[int, str, File] | None
+ScanResult = tuple[list[tuple[int, int]], tuple[int, str, File] | None]
+"""Leader epochs of a segment with their start offsets, and the snapshot at its end: offset, name and file."""
 
 
 class _OverflowError(Exception):
@@ -338,8 +328,8 @@ class PartitionLoad:
         """Stems of the parts of split segments."""
         self._swapped: list[str] = []
         """Stems of .log.swap files to recover, or since 3.0 renamed; see `handle_leftovers`."""
-        self._scans: dict[str, ScanResult] = {}
-        """Scans while segments are loaded, by the name of the .log: see `_recall`."""
+        self._scans: dict[object, ScanResult] = {}
+        """Scans while segments are loaded, by `_scan_key`."""
         self._is_loading = self._rebuilds_all = False
 
     def run(self, is_deleted: bool = False) -> None:
@@ -478,7 +468,7 @@ class PartitionLoad:
         era = self.start.era
         manager, each = self._scan(segment)
         # Most segments are scanned only once.
-        producers = manager.fingerprint() if self._is_loading or segment.log in self._scans else 0
+        producers = manager.fingerprint() if self._is_loading or self._scans else 0
         epochs: list[tuple[int, int]] = []
 
         def add_epoch(epoch: int, start_offset: int) -> None:
@@ -488,9 +478,14 @@ class PartitionLoad:
 
         if segment.log not in self.scanned:
             self.scanned.append(segment.log)
-        if (known := self._recall(segment, producers, manager)) is not None:
-            for change in known:
+        if (known := self._recall(segment, producers)) is not None:
+            changes, snapshot = known
+            for change in changes:
                 add_epoch(*change)
+            if snapshot is not None:
+                offset, name, file = snapshot
+                self.workspace.restore(name, file, SNAPSHOT_REASON)
+                manager.offsets[offset] = name
             return 0
         found = segment.recover(self.interval.size, era, each, add_epoch)
         if found.outside is not None:
@@ -507,31 +502,23 @@ class PartitionLoad:
             manager.take_snapshot()
         if self._is_loading:
             end = manager.end_offset
-            name = manager.offsets.get(end)
-            snapshot = None if name is None else (end, name, self.workspace.files[name])
-            self._scans[segment.log] = ScanResult(producers, self._files_of(segment), epochs, snapshot)
+            taken = manager.offsets.get(end)
+            snapshot = None if taken is None else (end, taken, self.workspace.files[taken])
+            self._scans[self._scan_key(segment, producers)] = epochs, snapshot
         return cut
 
-    def _recall(
-        self, segment: BrokerSegment, producers: int, manager: ProducerStateManager
-    ) -> list[tuple[int, int]] | None:
-        """Returns the epochs of an earlier scan with the same input, and restores its snapshot; None if there is none.
+    def _recall(self, segment: BrokerSegment, producers: int) -> ScanResult | None:
+        """Returns the results of an earlier scan of the same segment, None if there is none.
 
         A broker scans a segment without an index while it loads, and once more after an unclean stop. The second scan
         differs only if the producers at the segment's base do, because an earlier segment has made a new snapshot of
         them.
         """
-        scan = self._scans.get(segment.log)
-        if scan is None or scan.producers != producers or scan.files != self._files_of(segment):
-            return None
-        if scan.snapshot is not None:
-            offset, name, file = scan.snapshot
-            self.workspace.restore(name, file, SNAPSHOT_REASON)
-            manager.offsets[offset] = name
-        return scan.epochs
+        return self._scans.get(self._scan_key(segment, producers)) if self._scans else None
 
-    def _files_of(self, segment: BrokerSegment) -> tuple[File | None, ...]:
-        return tuple(self.workspace.files.get(segment.name(kind)) for kind in SEGMENT_SUFFIXES)
+    def _scan_key(self, segment: BrokerSegment, producers: int) -> object:
+        """Returns what a scan depends on: the files of the segment, and the state of the producers at its base."""
+        return (producers, *((name, self.workspace.files.get(name)) for name in map(segment.name, SEGMENT_SUFFIXES)))
 
     def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[HeaderRows], ReplayResult]]:
         """Returns the producer state at the base of a segment, and the function that replays its batches."""

@@ -34,8 +34,6 @@ from kseg.stores.windows import LARGEST_WINDOW_BYTES, Buffers, Windows
 
 # The leader epochs of a partition, with the rules of Kafka's LeaderEpochFileCache.
 
-_CHANGES_AT_ONCE = 64
-
 
 class LeaderEpochs:
     """Entries (epoch, start offset), both rising. ``is_strict``: an epoch that contradicts them is ignored (1.1 and
@@ -75,13 +73,12 @@ class LeaderEpochs:
 def epoch_changes(headers: HeaderRows, state: indexing.EpochState) -> Iterator[tuple[int, int]]:
     """Yields epoch and base offset of each v2 batch whose leader epoch differs from the previous batch's. ``state`` is
     that of the batches before, and updated."""
-    done, found = 0, int64s(_CHANGES_AT_ONCE * indexing.CHANGE_WIDTH)
-    while done < headers.count:
-        done = indexing.changes(headers.rows, done, headers.count, state, found)
-        for at in range(0, state.found * indexing.CHANGE_WIDTH, indexing.CHANGE_WIDTH):
-            epoch, start_offset, _ = found[at : at + indexing.CHANGE_WIDTH]
-            if epoch >= 0:
-                yield epoch, start_offset
+    found = int64s(headers.count * indexing.CHANGE_WIDTH)
+    indexing.changes(headers.rows, 0, headers.count, state, found)
+    for at in range(0, state.found * indexing.CHANGE_WIDTH, indexing.CHANGE_WIDTH):
+        epoch, start_offset, _ = found[at : at + indexing.CHANGE_WIDTH]
+        if epoch >= 0:
+            yield epoch, start_offset
 
 
 # Reads the batches of a segment that a broker's recovery accepts, up to the first that it rejects.
@@ -598,18 +595,16 @@ def lost_behind(path: str, position: int) -> Loss:
                     raise unreadable_error(path, reader.source.unreadable)
                 code = item.code if number == 0 else code
                 continue
-            rows = int64s(item.count * layout.BATCH_WIDTH)
-            kernel.read(reader.buffer, item.rows, item.count, False, 0, rows)
-            if number == 0 and not rows[layout.BATCH_STATE] & layout.CRC_RIGHT:
+            headers = HeaderRows(reader.headers(item), item.count)
+            if number == 0 and not headers[0].has_right_crc:
                 code = "crc-mismatch"
-            for i, at in enumerate(range(0, item.count * layout.BATCH_WIDTH, layout.BATCH_WIDTH)):
+            for i, row in enumerate(headers if min(headers.records) < 0 else ()):
                 # The headers of compressed messages of v0 and v1 lack their first offset and count.
-                if rows[at + layout.BATCH_COUNT] < 0 and rows[at + layout.BATCH_STATE] & layout.CRC_RIGHT:
+                if row.records < 0 and row.has_right_crc:
                     seen = inspect(reader.batch(item, i, keep=False), reader.scratch)
-                    rows[at + layout.BATCH_COUNT] = seen.count
-                    if seen.first_offset is not None:
-                        rows[at + layout.BATCH_FIRST_OFFSET] = seen.first_offset
-            kernel.follow(rows, item.count, state)
+                    first = row.first_offset if seen.first_offset is None else seen.first_offset
+                    headers[i] = row._replace(records=seen.count, first_offset=first)
+            kernel.follow(headers.rows, item.count, state)
     batches = state.v0 + state.v1 + state.v2
     first, last = (state.first_offset, state.last_offset) if batches else (-1, -1)
     return Loss(batches, state.records, first, last, state.least_timestamp, state.largest_timestamp, code)

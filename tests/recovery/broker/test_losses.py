@@ -7,7 +7,7 @@ import pytest
 from kseg.changes.plan import Plan
 from kseg.recovery.broker.segments import lost_behind
 from kseg.recovery.result import MAX_REMAINS, Loss, Recovery, Remaining
-from recovery.damages import last_offset
+from recovery.damages import broken, first_offset, last_offset
 from recovery.partitions import real_batches
 
 # How many lines a recovery prints about damage that stays.
@@ -29,19 +29,11 @@ def test_only_the_first_of_many_are_listed(more: int, tmp_path: Path) -> None:
 BATCHES = real_batches(0)
 
 
-def broken(batch: bytes) -> bytes:
-    return batch[:-1] + bytes([batch[-1] ^ 1])
-
-
 def lost(folder: Path, *behind: bytes) -> Loss:
     """The loss behind two batches that stay."""
     path = folder / f"{0:020d}.log"
     path.write_bytes(b"".join([*BATCHES[:2], *behind]))
     return lost_behind(str(path), len(b"".join(BATCHES[:2])))
-
-
-def first_offset(batch: bytes) -> int:
-    return int.from_bytes(batch[:8], "big")
 
 
 def test_intact_batches_are_counted_and_no_damage_is(tmp_path: Path) -> None:

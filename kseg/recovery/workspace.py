@@ -249,12 +249,6 @@ class Workspace(FilesOnDisk):
         if self._held_bytes > SPILL_PART_BYTES:
             self._spill()
 
-    def restore(self, name: str, file: File, reason: str) -> None:
-        """Restores an earlier state of a file."""
-        self.files[name] = file
-        if file.origin is None:
-            self._reasons[name] = reason
-
     def _spill(self) -> None:
         if Workspace.made_bytes > SPILL_BYTES:
             self._held_bytes = 0

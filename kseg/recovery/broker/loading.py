@@ -38,12 +38,12 @@ from kseg.kernel.state.indexing import EpochState
 from kseg.node.index_interval import interval_of
 from kseg.quantities import show_time
 from kseg.recovery.broker import segments
-from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateManager
+from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.segments import BrokerSegment, LeaderEpochs, LogEnd, ReplayResult, SegmentRemains
 from kseg.recovery.leftovers import only_copies
 from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart, repair_topic_id
 from kseg.recovery.result import Cut, Loss, Recovery
-from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, leading_offset
+from kseg.recovery.workspace import BrokerRefusesError, Workspace, leading_offset
 from kseg.releases.release import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
 from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
@@ -292,8 +292,8 @@ def _refusal(segment: BrokerSegment, outside: int, why: str) -> BrokerRefusesErr
     )
 
 
-ScanResult = tuple[list[tuple[int, int]], tuple[int, str, File] | None]
-"""Leader epochs of a segment with their start offsets, and the snapshot at its end: offset, name and file."""
+ScanResult = tuple[list[tuple[int, int]], tuple[int, bytes] | None]
+"""Leader epochs of a segment with their start offsets, and the snapshot at its end: offset and content."""
 
 
 class _OverflowError(Exception):
@@ -483,9 +483,7 @@ class PartitionLoad:
             for change in changes:
                 add_epoch(*change)
             if snapshot is not None:
-                offset, name, file = snapshot
-                self.workspace.restore(name, file, SNAPSHOT_REASON)
-                manager.offsets[offset] = name
+                manager.write_snapshot(*snapshot)
             return 0
         found = segment.recover(self.interval.size, era, each, add_epoch)
         if found.outside is not None:
@@ -502,8 +500,7 @@ class PartitionLoad:
             manager.take_snapshot()
         if self._is_loading:
             end = manager.end_offset
-            taken = manager.offsets.get(end)
-            snapshot = None if taken is None else (end, taken, self.workspace.files[taken])
+            snapshot = (end, self.workspace.read(manager.offsets[end])) if end in manager.offsets else None
             self._scans[self._scan_key(segment, producers)] = epochs, snapshot
         return cut
 

@@ -119,7 +119,6 @@ def produced(headers: HeaderRows) -> Iterator[tuple[int, int, int, int]]:
             yield producer_id, attributes, first, count
 
 
-SNAPSHOT_REASON = "producer state at this offset"
 _LARGEST_BYTES = snapshots.HEADER_BYTES + MAX_PRODUCERS * snapshots.ENTRY.size
 
 _HINT = (
@@ -173,12 +172,15 @@ class ProducerStateManager:
         """Writes a snapshot at the end offset, unless there is one at this offset or a higher one."""
         if self.end_offset <= self.snapshot_offset:
             return
-        name = segment_stem(self.end_offset) + SNAPSHOT
         entries = self.state.entries(self._era.marker_effect)
         content = snapshots.build_producer_snapshot(entries, _ORDERS[self._era.snapshot_order])
-        self._workspace.write(name, [content], SNAPSHOT_REASON)
-        self.offsets[self.end_offset] = name
+        self.write_snapshot(self.end_offset, content)
         self.snapshot_offset = self.end_offset
+
+    def write_snapshot(self, offset: int, content: bytes) -> None:
+        """Writes the snapshot at an offset."""
+        name = self.offsets[offset] = segment_stem(offset) + SNAPSHOT
+        self._workspace.write(name, [content], "producer state at this offset")
 
     def fingerprint(self) -> int:
         """Returns a number that is equal for equal states in this run of the program."""

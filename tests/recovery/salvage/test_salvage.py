@@ -259,15 +259,17 @@ def test_a_batch_that_lost_a_zero_at_its_end_and_has_one_of_the_next(tmp_path: P
     assert errors_of(partition) == []
 
 
+@pytest.mark.parametrize("is_damaged", [False, True])
 @pytest.mark.parametrize("is_followed", [False, True])
-def test_offsets_that_run_over_what_an_index_can_hold(tmp_path: Path, is_followed: bool) -> None:
+def test_offsets_that_run_over_what_an_index_can_hold(tmp_path: Path, is_followed: bool, is_damaged: bool) -> None:
+    """They make segments of their own, and their batches stay in the old file no longer."""
     far = 1 << 32
     batches = real_batches(0)
     near = batches[:3]
     behind = [at_offset(batch, far + 100 * k) for k, batch in enumerate(batches[3:6])]
     farther = [at_offset(batch, 3 * far + 100 * k) for k, batch in enumerate(batches[6:8])]
     last = {9 * far: [at_offset(batches[0], 9 * far)]} if is_followed else {}
-    partition = make(tmp_path / "a-0", {0: [*near, *behind[:2], broken(batches[5]), *farther], **last})
+    partition = make(tmp_path / "a-0", {0: [*near, *behind[:2], *[broken(batches[5])] * is_damaged, *farther], **last})
     salvage(partition)
     assert read(partition) == {0: near, far: behind[:2], 3 * far: farther, **last}
     assert errors_of(partition) == []

@@ -15,7 +15,7 @@ from kseg.changes.apply import Keeping, apply
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.salvage.salvage import plan_salvage
 from recovery.damages import first_offset, last_offset
-from recovery.partitions import PLAIN, START, TESTDATA, at_offset, copy_of, make, real_batches, salvage, up_to
+from recovery.partitions import PLAIN, START, TESTDATA, copy_of, make, real_batches, salvage, up_to
 from recovery.salvage.test_salvage import errors_of
 from segment.segments import sealed
 from verification.partitions import changed
@@ -336,19 +336,6 @@ def test_a_batch_yields_to_more_records_in_another_file(partition: Path) -> None
     assert_salvaged(partition, whole)
     kept = b"".join(path.read_bytes() for path in (partition / ".kseg-quarantine").rglob("*") if path.is_file())
     assert wide in kept
-
-
-def test_offsets_that_overflow_the_index_make_segments_of_their_own(tmp_path: Path) -> None:
-    """Their batches stay in the old file no longer."""
-    first, *others = real_batches(0)[:5]
-    moved = [at_offset(batch, (3 << 30) + 1000 * i) for i, batch in enumerate(others)]
-    partition = make(tmp_path / "orders-0", {0: [first, *moved]})
-    salvage(partition)
-    assert {path.name: path.read_bytes() for path in partition.glob("*.log")} == {
-        f"{0:020d}.log": first,
-        f"{3 << 30:020d}.log": b"".join(moved),
-    }
-    assert not plan_salvage(str(partition), START).plan
 
 
 @pytest.mark.parametrize("offset", [-(1 << 63), -1, (1 << 63) - 1])

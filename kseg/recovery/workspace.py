@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import BinaryIO
 
 from kseg.changes.plan import Content, Piece, Pieces, Plan, Range, Removed, gathered, piece_size
 from kseg.errors import KsegError, PathError, UnsupportedError, errors_at
@@ -88,8 +87,6 @@ class TransactionConflictError(BrokerRefusesError):
     """Batches of a producer contradict each other: one is outside of its open transaction, or two transactions begin at
     one offset."""
 
-
-_COMPARE_BYTES = 1 << 20
 
 MAX_SIDE_FILE_BYTES = 1 << 28
 """Larger than any index, snapshot or checkpoint."""
@@ -290,10 +287,6 @@ class Workspace(FilesOnDisk):
                 plan.delete(name, self._reasons.get(name, ""), self._removed.get(name, ()))
         for origin, name in sorted(names.items(), reverse=True):
             if origin != name:
-                if name in self._sizes and name in names:
-                    raise ValueError(f"{name} would have to be renamed first")
-                if name in self._sizes and not any(step.file == name for step in plan.steps):
-                    plan.delete(name, self._reasons.get(origin, ""))
                 plan.rename(origin, name, self._reasons.get(origin, ""))
         for origin, name in sorted(names.items(), reverse=True):
             if self.files[name].size < self._sizes[origin]:
@@ -309,7 +302,7 @@ class Workspace(FilesOnDisk):
         return plan
 
     def _is_on_disk(self, name: str, file: File) -> bool:
-        """Whether a real file already has the new content."""
+        """Whether a real file already has the new content, each range of it in its own place."""
         if self._sizes.get(name) != file.size:
             return False
         path = Place(self.directory) / name
@@ -319,10 +312,10 @@ class Workspace(FilesOnDisk):
                     if not isinstance(piece, Range):
                         if stream.read(len(piece)) != piece:
                             return False
-                    elif piece.file == name and piece.position == stream.tell():
+                    elif (piece.file, piece.position) != (name, stream.tell()):
+                        return False  # batches of another place are written, whatever is here
+                    else:
                         stream.seek(piece.length, os.SEEK_CUR)
-                    elif not _same(stream, Place(self.directory) / piece.file, piece):
-                        return False
         except OSError as error:
             if is_disk_error(error):
                 return False  # unreadable bytes are written again
@@ -332,16 +325,3 @@ class Workspace(FilesOnDisk):
 
 def _part(piece: Piece, start: int, end: int) -> Piece:
     return Range(piece.file, piece.position + start, end - start) if isinstance(piece, Range) else piece[start:end]
-
-
-def _same(stream: BinaryIO, path: str, piece: Range) -> bool:
-    """Whether the next bytes of a stream equal those of a range."""
-    left = piece.length
-    with Place(path).open() as other:
-        other.seek(piece.position)
-        while left > 0:
-            want = other.read(min(left, _COMPARE_BYTES))
-            if not want or stream.read(len(want)) != want:
-                return False
-            left -= len(want)
-    return True

@@ -78,7 +78,9 @@ A, B = b"0123456789", b"bbbb"
         pytest.param([("rename", "a", "c"), ("write", "a", [A])], {"a": A, "c": A, "b": B}, id="like one renamed away"),
     ],
 )  # fmt: skip
-def test_a_directory_becomes_what_was_planned(directory: Path, acts: list[tuple[Any, ...]], expected: dict[str, bytes]) -> None:
+def test_a_directory_becomes_what_was_planned(
+    directory: Path, acts: list[tuple[Any, ...]], expected: dict[str, bytes]
+) -> None:
     workspace = Workspace(str(directory))
     for act, *arguments in acts:
         getattr(workspace, act)(*arguments, "reason")

@@ -277,14 +277,14 @@ class RepairOptions:
 
     def check_mode(self) -> None:
         """Raises RequestError for options of a salvage in mode broker."""
-        salvages = self.replica is not None or self.drops_undecodable or self.drop_batches
+        salvages = self.from_replica is not None or self.drops_undecodable or self.drop_batches
         refuse_if(
             salvages and not self.is_salvage,
             f"from_replica, drop_undecodable and drop_batches need mode={SALVAGE!r}",
         )
 
     @property
-    def replica(self) -> str | None:
+    def from_replica(self) -> str | None:
         """The replica that fills gaps, None for none."""
         return None
 
@@ -305,10 +305,6 @@ class RecoverOptions(RepairOptions):
         PathKind(is_checked=True),
         metavar="DIR",
     )
-
-    @property
-    def replica(self) -> str | None:
-        return self.from_replica
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,9 @@ class RecoveryPlanner(Planner):
         make_checks: Callable[[Nodes], Checks] | None = None,
     ) -> None:
         super().__init__(reporter, options.server)
-        self.command = f"{self.verb} --mode {options.mode}" if options.replica is None else "recover --from-replica"
+        self.command = (
+            f"{self.verb} --mode {options.mode}" if options.from_replica is None else "recover --from-replica"
+        )
         self.reads_all_files = options.is_salvage
         self._options, self._is_dry, self._write_records = options, change.is_dry, write_records
         self._make_checks = make_checks
@@ -370,7 +372,7 @@ class RecoveryPlanner(Planner):
             found.plan = Plan(found.directory)
         if any(one.missing for one in found.remains) and self.nodes.partition(found.directory).is_compacted:
             found.remains = [one for one in found.remains if not one.missing]  # the cleaner may have left these gaps
-        for text in found.warnings(self._who_has, suggests_replica=self._options.replica is None):
+        for text in found.warnings(self._who_has, suggests_replica=self._options.from_replica is None):
             self.reporter.warning(text)
         self.damage_remains |= bool(found.remains or found.unrepaired)
         found.plan.facts = list(found.facts())
@@ -396,7 +398,7 @@ class RecoveryPlanner(Planner):
         from kseg.recovery.salvage.salvage import plan_salvage  # mode broker starts without it
         from kseg.recovery.salvage.segment_scan import BatchFilter
 
-        replica, partition = self._options.replica, self.nodes.partition(directory)
+        replica, partition = self._options.from_replica, self.nodes.partition(directory)
         batch_filter = BatchFilter(self._options.drops_undecodable, self._options.drop_batches)
         if replica is not None:
             from kseg.recovery.replica import plan_from_replica, replica_of  # few recoveries have one
@@ -421,8 +423,6 @@ def with_known_interval(start: BrokerStart, nodes: Nodes, partition: str) -> Bro
     return start if known is None else replace(start, interval_bytes=known, interval_source=source)
 
 
-# Plans many small partitions in several processes, with the same plans as one after the other.
-
 MIN_PARTITIONS = 8
 """With fewer small partitions, starting processes takes longer than they save."""
 
@@ -444,7 +444,8 @@ Outcome = Recovery | KsegError
 
 
 def plan_partitions(tasks: Sequence[PartitionStart], jobs: int) -> Generator[Outcome]:
-    """Yields the outcomes in the order of the tasks. ``jobs``: number of processes.
+    """Yields the outcomes in the order of the tasks; many small partitions are planned in several processes. ``jobs``:
+    their number.
 
     Raises KsegError if a process dies. The caller must close the generator; this ends the processes.
     """
@@ -500,8 +501,6 @@ def _received(found: Outcome) -> Outcome:
     return found
 
 
-# Rebuilds the index files of partitions from the .log alone, as a broker's recovery does (`kseg reindex`).
-
 _NO_LIMIT = (1 << 31) - 1
 """Messages are indexed even if they are too large for an old broker."""
 
@@ -513,8 +512,8 @@ class DamagedLogError(KsegError):
 
 
 def reindex(workspace: Workspace, start: BrokerStart, with_snapshots: bool = False) -> Interval:
-    """Rebuilds the indexes of all segments of a workspace; ``with_snapshots``: also the producer snapshots at segment
-    bases and at the log end. Returns the interval of the indexes.
+    """Rebuilds the indexes of all segments of a workspace from the .log alone; ``with_snapshots``: also the producer
+    snapshots at segment bases and at the log end. Returns the interval of the indexes.
 
     After a clean stop no index keeps the zeros of a preallocated file, but for the metadata log since 4.4. If the log
     does not begin at offset 0, earlier producers come from the snapshot at its first segment's base. Raises

@@ -50,12 +50,11 @@ from kseg.stores.remote.segment import ChunkError, RemotePartition, RemoteSegmen
 from kseg.stores.stored_object import is_url, shown
 from kseg.stores.windows import Buffers
 
-# Selects the contents of a rebuilt partition: pieces of remote segments, then local segments.
-
 
 @dataclass(slots=True)
 class RestoredSegments:
-    """``pieces``, then ``local`` segments, by offset; ``holes``: offsets that neither has.
+    """The contents of a rebuilt partition: ``pieces`` of remote segments, then ``local`` segments, by offset;
+    ``holes``: offsets that neither has.
 
     ``left_out``: remote segments, or parts of them, that are not used. ``remarks``: sentences about the partition.
     ``is_deleted``: the broker had begun to delete all segments.
@@ -159,9 +158,6 @@ def _left_out(candidate: Candidate, reason: str, first: int | None = None) -> Re
 def _unused(segment: RemoteSegment, reason: str) -> ReplicaOffsets:
     """Returns a segment whose end is not known."""
     return ReplicaOffsets(segment.start_offset, segment.start_offset, segment.path(), reason)
-
-
-# Creates the .log files of a rebuilt partition: fetches, checks and trims them, and resets leader epochs.
 
 
 @contextmanager

@@ -47,11 +47,6 @@ from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import shown
 from kseg.stores.windows import equal_bytes
 
-# Compares two replicas of a partition: where they have the same records, and which batches only the other one has.
-#
-# Bytes are compared first, many batches at a time. If they differ (cleaned separately, other batch bounds or codecs),
-# records are compared: leader epoch, key, value, timestamp, headers.
-
 _FIRST_BYTES = 1 << 14
 """Bytes compared at first."""
 
@@ -182,7 +177,11 @@ def epoch_of(source: Source, batch: SalvagedBatches) -> int:
 
 
 class Agreement:
-    """Reads both sides once. Raises ReplicasDivergeError at the first offset whose records differ.
+    """Compares two replicas of a partition: where they have the same records, and which batches only the other one has.
+    Reads both sides once. Raises ReplicasDivergeError at the first offset whose records differ.
+
+    Bytes are compared first, many batches at a time. If they differ (cleaned separately, other batch bounds or codecs),
+    records are compared: leader epoch, key, value, timestamp, headers.
 
     After `holes`: ``unmatched`` has the first batches that only this replica has; ``heads``, by first offset, the other
     replica's first bytes of batches whose headers were repaired here with another result, or whose own leader epochs
@@ -352,12 +351,6 @@ def _is_same(one: Record, other: Record) -> bool:
     return (one.key, one.value, one.headers) == (other.key, other.value, other.headers)
 
 
-# Batches that two replicas of a partition have at different offsets: one base offset is wrong.
-#
-# No checksum covers the base offset of v2. The other replica is believed, unless the batch here continues from a
-# neighbour and the batch there does not.
-
-
 def offsets_of(parts: Iterator[SalvagedBatches], prints: set[bytes]) -> dict[bytes, int]:
     """Returns the first offsets of batches with these fingerprints, without those at several offsets."""
     found: dict[bytes, int] = {}
@@ -370,7 +363,11 @@ def offsets_of(parts: Iterator[SalvagedBatches], prints: set[bytes]) -> dict[byt
 
 
 def conflicting_offsets(unmatched: list[Unmatched], there: Iterator[SalvagedBatches]) -> dict[int, Problem]:
-    """Returns single batches between gaps of this replica that the other one has at other offsets, by first offset."""
+    """Returns single batches between gaps of this replica that the other one has at other offsets, by first offset.
+
+    No checksum covers the base offset of v2. The other replica is believed, unless the batch here continues from a
+    neighbour and the batch there does not.
+    """
     single = [one for one in unmatched if not one.is_joined]
     ours = {mark: batch for mark, batch, is_joined in islice(_marked(single), MAX_SINGLES) if not is_joined}
     known = offsets_of(there, set(ours)) if ours else {}

@@ -61,8 +61,6 @@ def spill(files: Mapping[str, File]) -> dict[str, File]:
     return found
 
 
-# Parses the offset in a file name as brokers do.
-
 _LIMIT = 1 << 63
 
 
@@ -74,9 +72,6 @@ def leading_offset(name: str) -> int | None:
         return None
     offset = int(stem)
     return offset if -_LIMIT <= offset < _LIMIT else None
-
-
-# Errors for partitions on which a broker does not start.
 
 
 class BrokerRefusesError(KsegError):

@@ -57,15 +57,11 @@ from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import MARKER_SETS_OFFSET
 from kseg.stores.source import check_readable
 
-# Checks whether a broker's start accepts the indexes of a segment (sanityCheck of OffsetIndex, TimeIndex and
-# TransactionIndex). Since 2.3 only the transaction index is checked.
-#
-# Since 4.4 a broker does not start on a transaction index with another version than 0: such an index is rewritten if
-# its entries are right, and rebuilt with its segment if brokers up to 4.3 do that.
-
 
 def index_problem(segment: BrokerSegment, era: Era) -> str | None:
-    """Returns a problem of the indexes, None if there is none. The segment has an offset index.
+    """Returns a problem for which a broker's start rejects the indexes (sanityCheck of OffsetIndex, TimeIndex and
+    TransactionIndex), None if there is none. Since 2.3 only the transaction index is checked. The segment has an offset
+    index.
 
     Raises BrokerRefusesError for a transaction index that stops a broker.
     """
@@ -112,7 +108,11 @@ def offset_index_problem(segment: BrokerSegment, era: Era) -> str | None:
 
 
 def correct_index_versions(segment: BrokerSegment) -> None:
-    """Rewrites a transaction index whose entries are right but for their versions."""
+    """Rewrites a transaction index whose entries are right but for their versions.
+
+    Since 4.4 a broker does not start on another version than 0. Other wrong indexes are rebuilt with their segment, if
+    brokers up to 4.3 do that.
+    """
     name, workspace = segment.name(TRANSACTION_INDEX), segment.workspace
     if name in workspace:
         index = TransactionIndex(workspace.read(name), segment.base_offset)
@@ -204,11 +204,6 @@ def _rename_all(workspace: Workspace, swaps: list[str], by_first: bool) -> None:
         workspace.rename(name, name.removesuffix(SWAP), "completes an interrupted swap")
 
 
-# Sets the leader epochs of a planned segment to 0, so that consumer groups of a new cluster can continue.
-#
-# A consumer that commits an offset stores the batch's leader epoch with it, and waits as long as the leader has a
-# lower one. Checksums of batches do not cover the field.
-
 _ZERO = bytes(4)
 """The new bytes of partitionLeaderEpoch."""
 
@@ -221,7 +216,12 @@ def epoch_positions(headers: HeaderRows) -> Iterator[int]:
 
 
 def reset_epochs(workspace: Workspace, segment: BrokerSegment) -> None:
-    """Replaces the content of the segment's .log in the workspace."""
+    """Sets the leader epochs of the segment's .log in the workspace to 0, so that consumer groups of a new cluster can
+    continue.
+
+    A consumer that commits an offset stores the batch's leader epoch with it, and waits as long as the leader has a
+    lower one. Checksums of batches do not cover the field.
+    """
     pieces: list[Piece] = []
     done = 0
     for headers in segment.headers():
@@ -234,17 +234,16 @@ def reset_epochs(workspace: Workspace, segment: BrokerSegment) -> None:
         workspace.write(segment.log, pieces, "leader epochs are set to 0")
 
 
-# Splits a segment whose offsets overflow the 32-bit index: 2^31 - 1 above the base offset (KAFKA-6264).
-#
-# Compaction by brokers before 1.0 could create such segments. Since 2.0 a broker splits them when it starts
-# (LocalLog.splitOverflowedSegment): a part ends before the first batch that does not fit, and the next part begins
-# there.
-
 _REASON = "its offsets overflow the 32-bit index of one segment"
 
 
 def split(segment: BrokerSegment, outside: int) -> list[str]:
-    """Replaces the segment in the workspace by its parts, without indexes. Returns their names without suffix.
+    """Replaces a segment whose offsets overflow the 32-bit index, 2^31 - 1 above the base offset, by its parts in the
+    workspace, without indexes. Returns their names without suffix.
+
+    Compaction by brokers before 1.0 could create such segments (KAFKA-6264). Since 2.0 a broker splits them when it
+    starts (LocalLog.splitOverflowedSegment): a part ends before the first batch that does not fit, and the next part
+    begins there.
 
     Raises BrokerRefusesError if a broker does not split it because no offset is too high, or fails in it.
     """

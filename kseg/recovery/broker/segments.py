@@ -32,12 +32,10 @@ from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index
 from kseg.stores.source import Source, check_readable, open_source, unreadable_error
 from kseg.stores.windows import LARGEST_WINDOW_BYTES, Buffers, Windows
 
-# The leader epochs of a partition, with the rules of Kafka's LeaderEpochFileCache.
-
 
 class LeaderEpochs:
-    """Entries (epoch, start offset), both rising. ``is_strict``: an epoch that contradicts them is ignored (1.1 and
-    older)."""
+    """The leader epochs of a partition, with the rules of Kafka's LeaderEpochFileCache: entries (epoch, start offset),
+    both rising. ``is_strict``: an epoch that contradicts them is ignored (1.1 and older)."""
 
     def __init__(self, entries: Iterable[EpochEntry] = (), is_strict: bool = False) -> None:
         self._is_strict = is_strict
@@ -81,16 +79,14 @@ def epoch_changes(headers: HeaderRows, state: indexing.EpochState) -> Iterator[t
             yield epoch, start_offset
 
 
-# Reads the batches of a segment that a broker's recovery accepts, up to the first that it rejects.
-#
-# Rules: Kafka's FileLogInputStream and RecordBatch.ensureValid. Only the size and the outer checksum count. Unlike
-# kseg's readers, a broker does not check the magic byte of v2, which no checksum covers: any magic above 2 is read as
-# v2.
-
-
 @dataclass(slots=True)
 class AcceptedBatches:
-    """Iterates over `HeaderRows` of a source's first ``size`` bytes; ``position`` is the end of the accepted batches.
+    """Iterates over `HeaderRows` of a source's first ``size`` bytes, up to the first batch that a broker's recovery
+    rejects; ``position`` is the end of the accepted batches.
+
+    Rules: Kafka's FileLogInputStream and RecordBatch.ensureValid. Only the size and the outer checksum count. Unlike
+    kseg's readers, a broker does not check the magic byte of v2, which no checksum covers: any magic above 2 is read as
+    v2.
 
     ``max_size``: max.message.bytes of a broker that treats larger messages as corrupt; such a broker does not know v2,
     whose checksum is at another place. ``jobs`` threads read a large file. ``buffers`` are used if given.

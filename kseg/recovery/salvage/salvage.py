@@ -455,13 +455,6 @@ def remove_leftovers(workspace: Workspace, sources: Container[str]) -> None:
                 workspace.delete(name, "belongs to no segment")
 
 
-# Finds producers that write outside of their own open transaction; a broker does not start on such a log.
-#
-# ProducerAppendInfo.appendDataBatch of Kafka 4.3.1 raises InvalidTxnStateException for a batch that is not
-# transactional while its producer has a transaction open. A producer is either transactional or not: the producer
-# snapshots say which, else the kind of batch of which it has fewer is left out; markers are transactional. For equal
-# numbers the kind that is rarer in the log is left out, then the kind with fewer records.
-
 _CODE = "transaction-state"
 _LOG = -1
 """Stands for all producers, whose ids are at least 0."""
@@ -470,8 +463,15 @@ _LOG = -1
 def transaction_conflicts(
     headers: Callable[[], Iterable[HeaderRows]], known: Mapping[int, bool] | None = None
 ) -> dict[int, Problem]:
-    """Returns the batches to leave out, by first offset. Each call of ``headers`` yields all batches of the log,
-    rising; ``known``: whether producers are transactional."""
+    """Returns the batches to leave out, by first offset, of producers that write outside of their own open transaction:
+    a broker does not start on such a log. Each call of ``headers`` yields all batches of the log, rising; ``known``:
+    whether producers are transactional.
+
+    ProducerAppendInfo.appendDataBatch of Kafka 4.3.1 raises InvalidTxnStateException for a batch that is not
+    transactional while its producer has a transaction open. A producer is either transactional or not: the producer
+    snapshots say which, else the kind of batch of which it has fewer is left out; markers are transactional. For equal
+    numbers the kind that is rarer in the log is left out, then the kind with fewer records.
+    """
     batches, records = Counter[tuple[int, bool]](), Counter[tuple[int, bool]]()
     for producer_id, attributes, _, count in chain.from_iterable(map(produced, headers())):
         is_transactional = attributes & TRANSACTIONAL > 0
@@ -502,12 +502,6 @@ def transaction_conflicts(
     return found
 
 
-# Finds batches whose records are unproven: their checksum is wrong, or their records cannot be decoded.
-#
-# Salvage removes those with a wrong checksum, and the others on request. Single records in them may still be
-# decodable: they are printed, and never written to a log.
-
-
 def files_of(directory: str) -> list[SegmentFile]:
     """Returns the files of a partition directory from which salvage takes batches. Raises PathError."""
     workspace = Workspace(directory)
@@ -515,7 +509,9 @@ def files_of(directory: str) -> list[SegmentFile]:
 
 
 def broken_batches(file: SegmentFile, scratch: Scratch) -> Iterator[Batch]:
-    """Yields the batches of a file with unproven records, except those whose header can be repaired.
+    """Yields the batches of a file whose records are unproven, except those whose header can be repaired: their
+    checksum is wrong, or their records cannot be decoded. Salvage removes the former, and the latter on request. Single
+    records in them may still be decodable: they are printed, and never written to a log.
 
     Includes batches that are truncated or have a wrong length. Raises PathError if the file cannot be read.
     """

@@ -74,18 +74,12 @@ class TopicIds:
     then that of other partitions of the topic, also in ``root``."""
 
     def __init__(self, node: Node, root: str, given: Callable[[str], str | None] = lambda _: None) -> None:
-        self.given = given
-        self._node, self._root = node, root
+        self.given, self.node, self._root = given, node, root
         self._found: dict[str, dict[int, str]] = {}
-
-    @property
-    def is_kraft(self) -> bool:
-        """Whether a KRaft node has written the log directory; then each partition has the file."""
-        return self._node.is_kraft
 
     @cached_property
     def _paths(self) -> dict[TopicPartition, str]:
-        roots = [one.path for one in self._node.directories] or [self._root]
+        roots = [one.path for one in self.node.directories] or [self._root]
         return {place: path for root in roots for place, path in partitions_in(root)}
 
     def find(self, topic: str) -> tuple[str, str] | None:
@@ -94,7 +88,7 @@ class TopicIds:
             return segment_files.METADATA_TOPIC_ID, "the same in each cluster"
         if (given := self.given(topic)) is not None:
             return given, "as it is given"
-        if (known := self._node.topic_id(topic)) is not None:
+        if (known := self.node.topic_id(topic)) is not None:
             return known, f"as in {segment_files.METADATA_TOPIC}-0"
         if topic not in self._found:
             read = {place[1]: topic_id_at(path) for place, path in self._paths.items() if place[0] == topic}
@@ -130,7 +124,7 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
     given = segment_files.METADATA_TOPIC_ID if is_metadata else ids.given(partition[0])
     if current is not None and given in (None, current):
         return ""
-    found = ids.find(partition[0]) if has_file or ids.is_kraft or given is not None else None
+    found = ids.find(partition[0]) if has_file or ids.node.is_kraft or given is not None else None
     if found is not None:
         _write_id(workspace, *found)
         return ""
@@ -139,7 +133,7 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
             f"{workspace.directory}/{PARTITION_METADATA}: cannot be read: a broker does not start with it; "
             "--topic-id UUID writes a new one"
         )
-    if not ids.is_kraft or not any(workspace.size(log) for log in workspace.names(LOG)):
+    if not ids.node.is_kraft or not any(workspace.size(log) for log in workspace.names(LOG)):
         return ""  # a broker writes the file of an empty log
     return (
         f"has no {PARTITION_METADATA}, without which a broker begins an empty log in its place; "

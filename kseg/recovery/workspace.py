@@ -20,11 +20,16 @@ from kseg.stores.windows import Buffers
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """``origin``: the real file whose first ``size`` bytes these are; None for new content made of ``pieces``."""
+    """Content of ``size`` bytes, made of ``pieces``; ``origin``: the real file whose first bytes it is, None if it is
+    new."""
 
     origin: str | None
     size: int
-    pieces: Pieces = ()
+    pieces: Pieces
+
+    @classmethod
+    def real(cls, name: str, size: int) -> "File":
+        return cls(name, size, (Range(name, 0, size),))
 
 
 def spill(files: Mapping[str, File]) -> dict[str, File]:
@@ -105,7 +110,7 @@ class Workspace(FilesOnDisk):
     def __init__(self, directory: str, jobs: int = 1) -> None:
         super().__init__(directory)
         self.jobs = jobs
-        self.files = {name: File(name, size) for name, size in sorted(self._sizes.items())}
+        self.files = {name: File.real(name, size) for name, size in sorted(self._sizes.items())}
         self.unreadable: set[str] = set()
         """Names of real files with unreadable bytes; if such a file is changed, the whole old file is kept."""
         self._reasons: dict[str, str] = {}
@@ -166,9 +171,8 @@ class Workspace(FilesOnDisk):
 
     def slice(self, name: str, position: int, length: int) -> tuple[Piece, ...]:
         """Returns the pieces that make up a range of the planned content of a file."""
-        file, found = self.files[name], []
-        pieces: Pieces = file.pieces if file.origin is None else (Range(file.origin, 0, file.size),)
-        for piece in pieces:
+        found = []
+        for piece in self.files[name].pieces:
             if length <= 0:
                 break
             size = piece_size(piece)
@@ -183,10 +187,7 @@ class Workspace(FilesOnDisk):
 
         Raises ValueError if they are not contiguous in one file.
         """
-        file = self.files[name]
-        if file.origin is not None:
-            return Place(self.directory) / file.origin, 0
-        pieces = file.pieces
+        pieces = self.files[name].pieces
         if not isinstance(pieces, Content) and len(pieces) == 1 and isinstance(piece := pieces[0], Range):
             return Place(self.directory) / piece.file, piece.position
         raise ValueError(f"{name} is not on disk")
@@ -216,9 +217,10 @@ class Workspace(FilesOnDisk):
         file = self.files[name]
         if size >= file.size:
             return
-        pieces = self.slice(name, 0, size) if file.origin is None else ()
-        self.files[name] = replace(file, size=size, pieces=pieces)
-        if file.origin is not None:
+        if file.origin is None:
+            self.files[name] = File(None, size, self.slice(name, 0, size))
+        else:
+            self.files[name] = File.real(file.origin, size)
             self._reasons[file.origin] = reason
             self._removed.setdefault(file.origin, []).extend(removed)
 
@@ -227,7 +229,7 @@ class Workspace(FilesOnDisk):
         content, size = gathered(pieces)
         file = File(None, size, content)
         if name not in self._moved and self._is_on_disk(name, file):
-            self.files[name] = File(name, file.size)
+            self.files[name] = File.real(name, file.size)
             self._reasons.pop(name, None)
             return
         self.files[name] = file

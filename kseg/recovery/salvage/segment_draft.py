@@ -505,8 +505,8 @@ def _headers_in(data: bytearray, origin: int) -> Iterator[HeaderRows]:
 
 
 def repair_epochs(draft: SegmentDraft) -> None:
-    """Gives v2 batches with a wrong leader epoch, which no checksum covers, that of the batches around them: epochs rise
-    with offsets, so all batches between two batches of an epoch have that epoch."""
+    """Gives v2 batches with a wrong leader epoch, which no checksum covers, that of the batches around them: epochs
+    rise with offsets, so all batches between two batches of an epoch have that epoch."""
     right: dict[int, int] = {}  # by first offset
     before, epoch, first = -1, -1, -1
     for headers in draft.headers():

@@ -437,10 +437,7 @@ class _Scan:
 
     def _rows(self, headers: HeaderRows, breaks: dict[int, tuple[int, int, int]]) -> None:
         first, is_clean = 0, True
-        for row in sorted(breaks):
-            if row < first:
-                continue
-            kind, a, c = breaks[row]
+        for row, (kind, a, c) in sorted(breaks.items()):
             if kind == chain.NOT_RISING and first < row and _ends_below(headers[row - 1], headers[row]):
                 self._add_rows(headers.part(first, row - 1), is_clean)
                 self._misplace(headers[row - 1], doubt=segment_draft.EXCESS_OFFSETS)

@@ -202,17 +202,6 @@ def test_the_choice_that_keeps_most_records(tmp_path: Path) -> None:
     assert liar in kept
 
 
-def test_a_batch_that_claims_one_offset_of_the_next(partition: Path) -> None:
-    """Whichever has more records."""
-    whole, path = log_of(partition), segment(partition, 0)
-    batches = list(batches_in(path.read_bytes()))
-    for i, batch in enumerate(batches[:-1]):
-        path.write_bytes(b"".join([*batches[:i], up_to(batch, last_offset(batch) + 1), *batches[i + 1 :]]))
-        found = salvage(partition)
-        assert log_of(partition) == [*whole[:i], *whole[i + 1 :]]
-        assert len(found.cuts) == 1
-
-
 def test_the_last_batch_of_a_segment_claims_an_offset_of_the_next(partition: Path) -> None:
     """Whichever has more records: the name of the next segment is the offset of its first batch."""
     whole, paths = log_of(partition), sorted(partition.glob("*.log"))

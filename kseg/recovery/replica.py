@@ -243,7 +243,7 @@ class Agreement:
             return None
         part, is_common = self._before
         with open_source(part.path) as source:
-            last = _last_of(source, part)
+            last = deque(batches_of(source, part), maxlen=1)[0]
             return Border(last, epoch_of(source, last), is_common)
 
     def _pass_unmatched(self, part: SalvagedBatches) -> None:
@@ -337,10 +337,6 @@ def _fitting(source: Source, part: SalvagedBatches, max_bytes: int, limit: int =
             break
         fitting = part._replace(end=batch.end, last=batch.last)
     return fitting
-
-
-def _last_of(source: Source, part: SalvagedBatches) -> SalvagedBatches:
-    return deque(batches_of(source, part), maxlen=1)[0]
 
 
 def _is_same(one: Record, other: Record) -> bool:

@@ -132,13 +132,12 @@ def correct_index_versions(segment: BrokerSegment) -> None:
 
 _LONG_MAX = (1 << 63) - 1
 _LOG_SWAP = LOG + SWAP
-CHECKPOINT_DELETED = CHECKPOINT + DELETED
-"""KRaft snapshots marked as deleted (Snapshots.DELETE_SUFFIX), which a load leaves."""
 
 
 def delete_marked(workspace: Workspace) -> None:
-    """Removes the files that are marked as deleted. Raises PathError."""
-    names = [name for name in workspace.names(DELETED) if not name.endswith(CHECKPOINT_DELETED)]
+    """Removes the files that are marked as deleted, but for KRaft snapshots (Snapshots.DELETE_SUFFIX). Raises
+    PathError."""
+    names = [name for name in workspace.names(DELETED) if not name.endswith(CHECKPOINT + DELETED)]
     lost = only_copies(workspace.directory) if names else {}
     for name in names:
         workspace.delete(name, "was to be deleted", lost.get(name, ()))

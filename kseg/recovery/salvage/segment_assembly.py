@@ -65,11 +65,6 @@ def _holds_batches(workspace: Workspace, name: str) -> bool:
         return holds_batches(source, "")
 
 
-def _is_of_broker(source: SegmentSource) -> bool:
-    """Whether a broker reads or removes files with such a name."""
-    return source.name.endswith((LOG, SWAP, CLEANED, *SIDE_SUFFIXES))
-
-
 _RECORD_BITS = 60
 
 
@@ -462,6 +457,7 @@ _FEW_PARTS = 1000
 """The parts of an intact segment with more parts are not kept in memory; the file is read again if misplaced runs
 belong there."""
 
+_OF_BROKER = (LOG, SWAP, CLEANED, *SIDE_SUFFIXES)
 _OUTWEIGHED = "are also those of batches in another file, which have more records"
 
 Scan = Callable[[str, int | None, int | None], SegmentDraft]
@@ -504,7 +500,8 @@ def assemble(
     others = [
         kept[number] if number >= len(by_name) else scan(source.name, None, None)
         for number, source in enumerate(sources)
-        if number not in used and (_is_of_broker(source) or kept[number].misplaced)
+        # A broker reads or removes files with such names, whatever they hold.
+        if number not in used and (source.name.endswith(_OF_BROKER) or kept[number].misplaced)
     ]
     return _finished(bounds, segments), others
 

@@ -1,29 +1,79 @@
-"""Finds records that only a segment marked as deleted holds: a broker's start removes it, and so does a recovery."""
+"""Segments that a broker has marked as deleted (`.deleted`): which hold the only copy of records, and which can be
+restored to their log.
 
-from bisect import bisect_right
+Retention deletes whole segments at the start of a log, a truncation whole segments at its end; brokers rename their
+files and remove them a minute later, at the latest when they start, as a recovery does. The cleaner does the same with
+segments that it has replaced: the log still has their offsets, so these are not restored. Sources:
+LocalLog.deleteSegmentFiles and replaceSegments of Kafka 4.3.1.
+"""
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import starmap
 
 from kseg.changes.plan import Removed
-from kseg.formats.suffixes import DELETED, LOG
-from kseg.recovery.options import span_of
-from kseg.segment.files import list_segments
-from kseg.segment.survey import FULL, QUICK, HeaderRows, open_survey
+from kseg.formats.suffixes import DELETED, LOG, SEGMENT_SUFFIXES, SNAPSHOT
+from kseg.kernel.layout.rows import CRC_RIGHT
+from kseg.kernel.state.indexing import EpochState
+from kseg.recovery.broker.segments import LeaderEpochs, epoch_changes
+from kseg.recovery.workspace import Workspace
+from kseg.segment.files import SegmentFile, list_segments, segment_stem
+from kseg.segment.survey import FULL, QUICK, BatchProblem, HeaderRows, open_survey
+from kseg.sidefiles import checkpoints
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs
+from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
 
 
+@dataclass(slots=True)
+class SegmentSpan:
+    """``next_offset``: that after the last batch, -1 if there is none; ``epochs``: where each leader epoch begins."""
+
+    base_offset: int = 0
+    next_offset: int = -1
+    is_intact: bool = True
+    epochs: list[EpochEntry] = field(default_factory=list)
+
+
+def span_of(path: str, buffers: Buffers, level: int = FULL, base_offset: int = 0) -> SegmentSpan:
+    """Reads a segment at a level of `kseg.segment.survey`. Raises PathError."""
+    span, before = SegmentSpan(base_offset), EpochState()
+    with open_survey(path, level, buffers) as survey:
+        for item in survey:
+            if isinstance(item, HeaderRows):
+                if level >= FULL:
+                    span.is_intact &= all(state & CRC_RIGHT for state in item.states)
+                span.next_offset = item[-1].last_offset + 1
+                span.epochs += starmap(EpochEntry, epoch_changes(item, before))
+            elif not isinstance(item, BatchProblem):
+                span.is_intact = False
+    return span
+
+
+def _segments_in(directory: str) -> tuple[dict[int, str], list[SegmentFile]]:
+    """Returns the paths of the log's segments by base offset, and the files marked as deleted. Raises PathError."""
+    files = [file for file in list_segments(directory, everything=True) if file.kind == LOG]
+    live = {file.base_offset: file.path for file in files if not file.leftover and file.base_offset is not None}
+    return live, [file for file in files if file.leftover == DELETED]
+
+
+def has_records(directory: str) -> bool:
+    """Whether a partition directory has a segment that is not empty, deleted ones included."""
+    return any(Place(file.path).status().st_size for file in list_segments(directory, everything=True))
+
+
 def only_copies(directory: str) -> dict[str, list[Removed]]:
-    """Returns the ranges of intact batches whose offsets no segment covers, by name of their file. Raises PathError.
+    """Returns the ranges of intact batches in deleted segments whose offsets no segment covers, by name of their file.
+    Raises PathError.
 
     Files below the first segment are not read: retention has deleted them.
     """
-    files = [file for file in list_segments(directory, everything=True) if file.kind == LOG]
-    live = sorted((file.base_offset, file.path) for file in files if not file.leftover and file.base_offset is not None)
-    first = live[0][0] if live else -1
-    marked = [file for file in files if file.leftover == DELETED and (file.base_offset or 0) > first]
-    if not marked:
-        return {}
+    live, deleted = _segments_in(directory)
+    bases = sorted(live)
+    marked = [file for file in deleted if (file.base_offset or 0) > (bases[0] if bases else -1)]
     buffers, found = Buffers(), dict[str, list[Removed]]()
-    bases = [base for base, _ in live]
-    ends = [max(base, span_of(path, buffers, QUICK).next_offset) for base, path in live]
+    ends = [max(base, span_of(live[base], buffers, QUICK).next_offset) for base in bases] if marked else []
     for file in marked:
         removed = list[Removed]()
         with open_survey(file.path, FULL, buffers) as survey:
@@ -37,3 +87,72 @@ def only_copies(directory: str) -> dict[str, list[Removed]]:
         if removed:
             found[file.name] = removed
     return found
+
+
+@dataclass(slots=True)
+class DeletedSegments:
+    """``restored``: by base offset; ``skipped``: path and reason of each other one."""
+
+    restored: list[SegmentSpan] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+
+    def restore(self, workspace: Workspace) -> None:
+        """Renames the files in a workspace, and adds the leader epochs."""
+        for segment in self.restored:
+            reason = f"takes offsets {segment.base_offset} to {segment.next_offset - 1} back"
+            for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT):
+                name = segment_stem(segment.base_offset) + suffix
+                if name + DELETED in workspace and name not in workspace:
+                    workspace.rename(name + DELETED, name, reason)
+        if LEADER_EPOCHS not in workspace:
+            return
+        known = checkpoints.plain_epochs(workspace.read(LEADER_EPOCHS))
+        if known == []:
+            workspace.delete(LEADER_EPOCHS, "holds no epoch")  # a broker empties it before it deletes a log
+        elif known and self.restored:
+            starts: dict[int, int] = {}  # each epoch from the lower of its start offsets on
+            for entry in (*known, *(entry for segment in self.restored for entry in segment.epochs)):
+                starts[entry.epoch] = min(entry.start_offset, starts.get(entry.epoch, entry.start_offset))
+            epochs = LeaderEpochs(EpochEntry(epoch, start) for epoch, start in sorted(starts.items())).entries
+            workspace.write(LEADER_EPOCHS, [build_leader_epochs(epochs)], "with the epochs of restored segments")
+
+
+def deleted_segments(directory: str, log_start: int = 0) -> DeletedSegments:
+    """Chooses the segments of a partition directory that fit between those of the log, and do not end below a log start
+    offset. Raises PathError."""
+    paths, deleted = _segments_in(directory)
+    bases, buffers, found = sorted(paths), Buffers(), DeletedSegments()
+
+    @cache
+    def span_at(base: int) -> SegmentSpan:
+        """Returns the span of a segment of the log, or of one already restored."""
+        return span_of(paths[base], buffers, QUICK, base)
+
+    for file in deleted:
+        if (base := file.base_offset) is None:
+            continue
+        span, at = span_of(file.path, buffers, base_offset=base), bisect_left(bases, base)
+        before = span_at(bases[at - 1]) if at else None
+        after = span_at(bases[at]) if at < len(bases) else None
+        why = ""
+        if span.next_offset < 0:
+            why = "holds no batch"
+        elif span.next_offset <= log_start:
+            why = f"its records were deleted on purpose, below the log start offset {log_start}: --topic restores them"
+        elif (before and before.next_offset > base) or (after and after.base_offset < span.next_offset):
+            why = "the log has these offsets: a cleaner has replaced the segment, or others were written"
+        elif not (_epochs_rise(before, span) and _epochs_rise(span, after)):
+            why = "its leader epochs do not fit to the segments beside it: its records were given up"
+        if why:
+            found.skipped.append((file.path, why))
+        else:
+            bases.insert(at, base)
+            paths[base] = file.path
+            found.restored.append(span)
+    return found
+
+
+def _epochs_rise(before: SegmentSpan | None, after: SegmentSpan | None) -> bool:
+    if before is None or after is None or not before.epochs or not after.epochs:
+        return True
+    return before.epochs[-1].epoch <= after.epochs[0].epoch

@@ -46,7 +46,7 @@ from kseg.node.server_properties import ServerProperties
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, Number, PathKind, Value, option
 from kseg.quantities import plural
-from kseg.recovery.renamed_directories import has_records
+from kseg.recovery.leftovers import has_records
 from kseg.releases.metadata import METADATA_VERSIONS
 from kseg.segment import files as segment_files
 from kseg.segment.files import METADATA_TOPIC, directory_name, list_segments
@@ -452,6 +452,7 @@ LOST_OFFSETS, LOST_EPOCHS = 1_000_000_000, 1_000_000
 MAX_LEFT_OUT = 20
 """Sentences about records and directories left out, for people; JSON has all."""
 _BATCH_BYTES = 1 << 20
+_FOOTER: list[tuple[bytes | None, bytes]] = [control_record(SNAPSHOT_FOOTER, {})]
 
 
 def snapshot_bytes(image: MetadataImage, raft: Raft, epoch: int) -> tuple[bytes, int]:
@@ -464,14 +465,16 @@ def snapshot_bytes(image: MetadataImage, raft: Raft, epoch: int) -> tuple[bytes,
         head.append(control_record(KRAFT_VERSION, {"kRaftVersion": raft.version}))
         head.append(control_record(KRAFT_VOTERS, {"voters": raft.voters}))
 
-    out, pending, size, count = bytearray(), list[tuple[bytes | None, bytes]](), 0, 0
-
-    def add(records: list[tuple[bytes | None, bytes]], is_control: bool = False) -> None:
-        nonlocal count
-        out.extend(build_batch(count, epoch, raft.timestamp, records, is_control))
+    out, count = bytearray(), 0
+    for records, is_control in ((head, True), *((batch, False) for batch in _batches(image)), (_FOOTER, True)):
+        out += build_batch(count, epoch, raft.timestamp, records, is_control)
         count += len(records)
+    return bytes(out), count - len(head) - len(_FOOTER)
 
-    add(head, True)
+
+def _batches(image: MetadataImage) -> Iterator[list[tuple[bytes | None, bytes]]]:
+    """Yields the records of an image, in batches of about `_BATCH_BYTES`."""
+    pending, size = list[tuple[bytes | None, bytes]](), 0
     for record in image.records():
         try:
             pending.append((None, framed(record, CLUSTER_METADATA)))
@@ -479,12 +482,10 @@ def snapshot_bytes(image: MetadataImage, raft: Raft, epoch: int) -> tuple[bytes,
             raise KsegError(f"a {CLUSTER_METADATA[record.api_key].name} cannot be written: {error}") from error
         size += len(pending[-1][1])
         if size >= _BATCH_BYTES:
-            add(pending)
+            yield pending
             pending, size = [], 0
     if pending:
-        add(pending)
-    add([control_record(SNAPSHOT_FOOTER, {})], True)
-    return bytes(out), count - len(head) - 1
+        yield pending
 
 
 @dataclass(slots=True)

@@ -95,33 +95,26 @@ class MovedRows:
     def plan_left(
         self, directory: str, places: Collection[TopicPartition], own: Rows, planned: Mapping[str, Rows] | None
     ) -> Plan:
-        """Plans the checkpoints of a log directory, which have the rows ``own``, without those of `_left`."""
-        plan = Plan(directory)
-        for name, left in self._left(directory, places, planned).items():
-            rows = {place: offset for place, offset in own[name].items() if place not in left}
-            reason = f"without the entries of partitions that stand on another disk: {names_of(left)}"
-            plan.write(name, [build_offset_checkpoint(rows)], reason)
-        return plan
-
-    def _left(
-        self, directory: str, places: Collection[TopicPartition], planned: Mapping[str, Rows] | None
-    ) -> dict[str, set[TopicPartition]]:
-        """Returns those of these partitions that have rows in a log directory and stand on another disk, with a row
-        there, by checkpoint. ``planned``: the rows by disk that a dry run would leave."""
-        here, others = self._disks(directory)
+        """Plans the checkpoints of a log directory, which have the rows ``own``, without those of ``places`` that stand
+        on another disk, with a row there. ``planned``: the rows by disk that a dry run would leave."""
+        plan, (here, others) = Plan(directory), self._disks(directory)
         if not others:
-            return {}
+            return plan
         homes, rows = self._homes([here, *others]), dict[str, Rows]()
         for disk in (here, *others):
             kept = (planned or {}).get(os.path.realpath(disk))
             rows[disk] = rows_at(disk) if kept is None else kept
-        found: dict[str, set[TopicPartition]] = {}
         for name in OFFSET_CHECKPOINTS:
+            left = set[TopicPartition]()
             for place in rows[here].get(name, {}).keys() & set(places):
                 home = homes.get(place, [])
                 if len(home) == 1 and home != [here] and place in rows[home[0]].get(name, {}):
-                    found.setdefault(name, set()).add(place)
-        return found
+                    left.add(place)
+            if left:
+                reason = f"without the entries of partitions that stand on another disk: {names_of(left)}"
+                content = {place: offset for place, offset in own[name].items() if place not in left}
+                plan.write(name, [build_offset_checkpoint(content)], reason)
+        return plan
 
 
 def names_of(places: Iterable[TopicPartition]) -> str:

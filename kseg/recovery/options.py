@@ -1,42 +1,72 @@
 """The options of recovery and reindexing, and what is known of a partition when its load starts: topic ids and
 deleted segments."""
 
-from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import starmap
 
 from kseg.changes.journal import TopicPartition
 from kseg.errors import refuse_if
-from kseg.formats.suffixes import DELETED, LOG, SEGMENT_SUFFIXES, SNAPSHOT
-from kseg.kernel.layout.rows import CRC_RIGHT
-from kseg.kernel.state.indexing import EpochState
+from kseg.formats.suffixes import LOG
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.node.coordinators import partitions_in, topic_id_at
+from kseg.node.log_directory import METADATA_PARTITION
 from kseg.node.node import Node
 from kseg.node.server_properties import ServerProperties
 from kseg.options import declaration
 from kseg.options.declaration import BYTES, CONTENTS, INPUT, RULES, Number, PathKind, Value, option
-from kseg.recovery.broker.segments import LeaderEpochs, epoch_changes
+from kseg.recovery.leftovers import DeletedSegments
 from kseg.recovery.workspace import BrokerRefusesError, Workspace
 from kseg.releases.release import DEFAULT_MESSAGE_LIMIT_BYTES, Era
 from kseg.segment import files as segment_files
-from kseg.segment.files import directory_name, list_segments, segment_stem
-from kseg.segment.survey import FULL, QUICK, BatchProblem, HeaderRows, open_survey
+from kseg.segment.files import directory_name
 from kseg.sidefiles import checkpoints, text_files
-from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs
-from kseg.sidefiles.text_files import PARTITION_METADATA, PartitionMetadata
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS
+from kseg.sidefiles.problems import problems_of
+from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaProperties, PartitionMetadata
 from kseg.stores.place import Place
-from kseg.stores.windows import Buffers
 
-# Repairs partition.metadata: without it a KRaft broker renames the log to -stray, and a malformed one stops any
-# broker.
+# Text files of a KRaft node: those that stop it from starting and that kseg cannot repair, and partition.metadata.
+# Without the latter a KRaft broker renames the log to -stray, and a malformed one stops any broker.
 #
-# Sources: PartitionMetadataFile, LogManager.isStrayReplica, UnifiedLog.initializeTopicId of Kafka 4.3.1.
+# Sources: MetaPropertiesEnsemble, FileQuorumStateStore, PartitionMetadataFile, LogManager.isStrayReplica,
+# UnifiedLog.initializeTopicId of Kafka 4.3.1.
 
 _MAX_BYTES = 1 << 16
+
+
+def node_file_problems(directory: str, with_properties: bool = True) -> Iterator[str]:
+    """Yields a sentence for each file of a log directory that stops a node; nothing if the directory is not of KRaft.
+    ``with_properties``: whether meta.properties is looked at."""
+    metadata, properties = Place(directory) / METADATA_PARTITION, Place(directory) / META_PROPERTIES
+    if not metadata.is_dir():
+        return
+    lost = (
+        "the metadata log does not tell its directory.id; a format writes a new one, under which the partitions here "
+        "have no leader"
+    )
+    if with_properties and not properties.lexists():
+        yield f"{properties}: is missing: a node of KRaft does not start without it; {lost}"
+    for path, read, help_ in (
+        *([(properties, text_files.read_meta_properties, lost)] if with_properties else []),
+        (
+            metadata / segment_files.QUORUM_STATE, text_files.read_quorum_state,
+            "move it away, and the node begins a new one",
+        ),
+    ):  # fmt: skip
+        if not path.lexists():
+            continue
+        try:
+            items = list(read(path.head(text_files.MAX_TEXT_BYTES)))
+        except OSError as error:
+            found = [str(error.strerror)]
+        else:
+            found = [problem.message for problem in problems_of(items)]
+            missing = (text_files.missing_in_kraft(item) for item in items if isinstance(item, MetaProperties))
+            found += [text for text in missing if text is not None]
+        if found:
+            yield f"{path}: {found[0]}: a node of KRaft does not start with it; {help_}"
 
 
 class TopicIds:
@@ -44,18 +74,12 @@ class TopicIds:
     then that of other partitions of the topic, also in ``root``."""
 
     def __init__(self, node: Node, root: str, given: Callable[[str], str | None] = lambda _: None) -> None:
-        self.given = given
-        self._node, self._root = node, root
+        self.given, self.node, self._root = given, node, root
         self._found: dict[str, dict[int, str]] = {}
-
-    @property
-    def is_kraft(self) -> bool:
-        """Whether a KRaft node has written the log directory; then each partition has the file."""
-        return self._node.is_kraft
 
     @cached_property
     def _paths(self) -> dict[TopicPartition, str]:
-        roots = [one.path for one in self._node.directories] or [self._root]
+        roots = [one.path for one in self.node.directories] or [self._root]
         return {place: path for root in roots for place, path in partitions_in(root)}
 
     def find(self, topic: str) -> tuple[str, str] | None:
@@ -64,7 +88,7 @@ class TopicIds:
             return segment_files.METADATA_TOPIC_ID, "the same in each cluster"
         if (given := self.given(topic)) is not None:
             return given, "as it is given"
-        if (known := self._node.topic_id(topic)) is not None:
+        if (known := self.node.topic_id(topic)) is not None:
             return known, f"as in {segment_files.METADATA_TOPIC}-0"
         if topic not in self._found:
             read = {place[1]: topic_id_at(path) for place, path in self._paths.items() if place[0] == topic}
@@ -100,7 +124,7 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
     given = segment_files.METADATA_TOPIC_ID if is_metadata else ids.given(partition[0])
     if current is not None and given in (None, current):
         return ""
-    found = ids.find(partition[0]) if has_file or ids.is_kraft or given is not None else None
+    found = ids.find(partition[0]) if has_file or ids.node.is_kraft or given is not None else None
     if found is not None:
         _write_id(workspace, *found)
         return ""
@@ -109,7 +133,7 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
             f"{workspace.directory}/{PARTITION_METADATA}: cannot be read: a broker does not start with it; "
             "--topic-id UUID writes a new one"
         )
-    if not ids.is_kraft or not any(workspace.size(log) for log in workspace.names(LOG)):
+    if not ids.node.is_kraft or not any(workspace.size(log) for log in workspace.names(LOG)):
         return ""  # a broker writes the file of an empty log
     return (
         f"has no {PARTITION_METADATA}, without which a broker begins an empty log in its place; "
@@ -120,118 +144,6 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
 def _write_id(workspace: Workspace, topic_id: str, source: str) -> None:
     content = text_files.build_partition_metadata(PartitionMetadata(0, topic_id))
     workspace.write(PARTITION_METADATA, [content], f"the id of the topic, {source}")
-
-
-# Segments that a broker has marked as deleted (`.deleted`) and that can be restored to their log.
-#
-# Retention deletes whole segments at the start of a log, a truncation whole segments at its end; brokers rename their
-# files and remove them a minute later. The cleaner does the same with segments that it has replaced: the log still has
-# their offsets, so these are not restored. Sources: LocalLog.deleteSegmentFiles and replaceSegments of Kafka 4.3.1.
-
-
-@dataclass(slots=True)
-class SegmentSpan:
-    """``next_offset``: that after the last batch, -1 if there is none; ``epochs``: where each leader epoch begins."""
-
-    base_offset: int = 0
-    next_offset: int = -1
-    is_intact: bool = True
-    epochs: list[EpochEntry] = field(default_factory=list)
-
-
-def span_of(path: str, buffers: Buffers, level: int = FULL) -> SegmentSpan:
-    """Reads a segment at a level of `kseg.segment.survey`. Raises PathError."""
-    span = SegmentSpan()
-    before = EpochState()
-    with open_survey(path, level, buffers) as survey:
-        for item in survey:
-            if isinstance(item, HeaderRows):
-                if level >= FULL:
-                    span.is_intact &= all(state & CRC_RIGHT for state in item.states)
-                span.next_offset = item[-1].last_offset + 1
-                span.epochs += starmap(EpochEntry, epoch_changes(item, before))
-            elif not isinstance(item, BatchProblem):
-                span.is_intact = False
-    return span
-
-
-@dataclass(slots=True)
-class DeletedSegments:
-    """``restored``: by base offset; ``skipped``: path and reason of each other one."""
-
-    restored: list[SegmentSpan] = field(default_factory=list)
-    skipped: list[tuple[str, str]] = field(default_factory=list)
-
-    def restore(self, workspace: Workspace) -> None:
-        """Renames the files in a workspace, and adds the leader epochs."""
-        for segment in self.restored:
-            reason = f"takes offsets {segment.base_offset} to {segment.next_offset - 1} back"
-            for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT):
-                name = segment_stem(segment.base_offset) + suffix
-                if name + DELETED in workspace and name not in workspace:
-                    workspace.rename(name + DELETED, name, reason)
-        if LEADER_EPOCHS not in workspace:
-            return
-        known = checkpoints.plain_epochs(workspace.read(LEADER_EPOCHS))
-        if known == []:
-            workspace.delete(LEADER_EPOCHS, "holds no epoch")  # a broker empties it before it deletes a log
-        elif known and self.restored:
-            starts: dict[int, int] = {}  # each epoch from the lower of its start offsets on
-            for entry in (*known, *(entry for segment in self.restored for entry in segment.epochs)):
-                starts[entry.epoch] = min(entry.start_offset, starts.get(entry.epoch, entry.start_offset))
-            epochs = LeaderEpochs(EpochEntry(epoch, start) for epoch, start in sorted(starts.items())).entries
-            workspace.write(LEADER_EPOCHS, [build_leader_epochs(epochs)], "with the epochs of restored segments")
-
-
-def deleted_segments(directory: str, log_start: int = 0) -> DeletedSegments:
-    """Chooses the segments of a partition directory that fit between those of the log, and do not end below a log start
-    offset. Raises PathError."""
-    files = [file for file in list_segments(directory, everything=True) if file.kind == LOG]
-    paths = {file.base_offset: file.path for file in files if not file.leftover and file.base_offset is not None}
-    bases, buffers, found = sorted(paths), Buffers(), DeletedSegments()
-    spans: dict[int, SegmentSpan] = {}
-
-    def span_at(at: int) -> SegmentSpan | None:
-        """Returns the span of a segment of the log, or of one already restored."""
-        if not 0 <= at < len(bases):
-            return None
-        base = bases[at]
-        if base not in spans:
-            spans[base] = span_of(paths[base], buffers, QUICK)
-            spans[base].base_offset = base
-        return spans[base]
-
-    for file in files:
-        if file.leftover != DELETED or file.base_offset is None:
-            continue
-        base, span = file.base_offset, span_of(file.path, buffers)
-        span.base_offset = base
-        if span.next_offset < 0:
-            found.skipped.append((file.path, "holds no batch"))
-            continue
-        if span.next_offset <= log_start:
-            text = f"its records were deleted on purpose, below the log start offset {log_start}: --topic restores them"
-            found.skipped.append((file.path, text))
-            continue
-        at = bisect_left(bases, base)
-        before, after = span_at(at - 1), span_at(at)
-        if (before and before.next_offset > base) or (after and after.base_offset < span.next_offset):
-            text = "the log has these offsets: a cleaner has replaced the segment, or others were written"
-            found.skipped.append((file.path, text))
-        elif not (_epochs_rise(before, span) and _epochs_rise(span, after)):
-            text = "its leader epochs do not fit to the segments beside it: its records were given up"
-            found.skipped.append((file.path, text))
-        else:
-            bases.insert(at, base)
-            spans[base] = span
-            found.restored.append(span)
-    return found
-
-
-def _epochs_rise(before: SegmentSpan | None, after: SegmentSpan | None) -> bool:
-    if before is None or after is None or not before.epochs or not after.epochs:
-        return True
-    return before.epochs[-1].epoch <= after.epochs[0].epoch
 
 
 def first_epoch_start(directory: str) -> int:
@@ -359,14 +271,14 @@ class RepairOptions:
 
     def check_mode(self) -> None:
         """Raises RequestError for options of a salvage in mode broker."""
-        salvages = self.replica is not None or self.drops_undecodable or self.drop_batches
+        salvages = self.from_replica is not None or self.drops_undecodable or self.drop_batches
         refuse_if(
             salvages and not self.is_salvage,
             f"from_replica, drop_undecodable and drop_batches need mode={SALVAGE!r}",
         )
 
     @property
-    def replica(self) -> str | None:
+    def from_replica(self) -> str | None:
         """The replica that fills gaps, None for none."""
         return None
 
@@ -387,10 +299,6 @@ class RecoverOptions(RepairOptions):
         PathKind(is_checked=True),
         metavar="DIR",
     )
-
-    @property
-    def replica(self) -> str | None:
-        return self.from_replica
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from kseg.changes.driver.command import ChangeOptions, Messages, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition, topic_partition_of
 from kseg.changes.output_rows import Rows
-from kseg.changes.plan import Content, Plan
+from kseg.changes.plan import Plan
 from kseg.errors import KsegError, PathError, RequestError
-from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import LOG
 from kseg.node.belonging import foreign_segments
 from kseg.node.coordinators import topic_id_at
@@ -22,13 +20,14 @@ from kseg.node.index_interval import Interval, TopicIntervals, interval_of
 from kseg.node.log_directory import METADATA_PARTITION
 from kseg.node.node import Nodes
 from kseg.node.topics import Topics
-from kseg.quantities import plural, shown_time
+from kseg.quantities import plural
 from kseg.recovery import options as recovery_options
-from kseg.recovery.broker.loading import Recovery, plan_partition
+from kseg.recovery.broker.loading import plan_partition
 from kseg.recovery.broker.producer_state import ProducerStateManager
-from kseg.recovery.broker.segments import BrokerSegment, Loss, ReplayResult
+from kseg.recovery.broker.segments import BrokerSegment, ReplayResult
 from kseg.recovery.moved_rows import MovedRows, names_of
 from kseg.recovery.options import BrokerStart, ReindexOptions, RepairOptions, TopicIds
+from kseg.recovery.result import Recovery, Salvage
 from kseg.recovery.workspace import SPILL_BYTES, BrokerRefusesError, File, Workspace, spill
 from kseg.runtime.process_pool import Put, in_processes
 from kseg.runtime.threads import usable_cores
@@ -38,12 +37,9 @@ from kseg.segment.paths import segment_bytes, some
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles import checkpoints, text_files
 from kseg.sidefiles.problems import problems_of
-from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties
+from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores.place import Place
 from kseg.stores.source import check_readable
-
-if TYPE_CHECKING:
-    from kseg.recovery.salvage.salvage import Salvage
 
 
 @dataclass(slots=True)
@@ -60,209 +56,6 @@ class Root:
 def partition_of(directory: str) -> tuple[str, int] | None:
     """Returns topic and partition of a directory's name, even if a broker has renamed it (-delete, -future, -stray)."""
     return segment_files.parse_partition_name(directory_name(directory))
-
-
-# Finds files that stop a KRaft node from starting on a log directory, and that kseg cannot repair.
-#
-# Sources: MetaPropertiesEnsemble and FileQuorumStateStore of Kafka 4.3.1.
-
-
-def node_file_problems(directory: str, with_properties: bool = True) -> Iterator[str]:
-    """Yields a sentence for each such file; nothing if the directory is not of KRaft. ``with_properties``: whether
-    meta.properties is looked at."""
-    metadata = Place(directory) / METADATA_PARTITION
-    if not metadata.is_dir():
-        return
-    for path, read, help_ in (
-        (
-            Place(directory) / META_PROPERTIES,
-            text_files.read_meta_properties,
-            "the metadata log does not tell its directory.id; a format writes a new one, under which the partitions "
-            "here have no leader",
-        ),
-        (
-            metadata / segment_files.QUORUM_STATE,
-            text_files.read_quorum_state,
-            "move it away, and the node begins a new one",
-        ),
-    ):
-        if path.endswith(META_PROPERTIES) and not with_properties:
-            continue
-        if not path.lexists():
-            if path.endswith(META_PROPERTIES):
-                yield f"{path}: is missing: a node of KRaft does not start without it; {help_}"
-            continue
-        try:
-            items = list(read(path.head(text_files.MAX_TEXT_BYTES)))
-        except OSError as error:
-            found = [str(error.strerror)]
-        else:
-            found = [problem.message for problem in problems_of(items)]
-            missing = (text_files.missing_in_kraft(item) for item in items if isinstance(item, MetaProperties))
-            found += [text for text in missing if text is not None]
-        if found:
-            yield f"{path}: {found[0]}: a node of KRaft does not start with it; {help_}"
-
-
-# The findings of a recovery, as warnings and as JSON objects: removed bytes, remaining damage, unscanned segments.
-
-MAX_REMAINS = 5
-MAX_GAPS = 5
-MAX_DAMAGES = 20
-
-
-class RecoveryMessages:
-    """``suggests_replica``: whether the option --from-replica is mentioned for missing offsets. ``who_has``: says in
-    words which other nodes have what is cut off from a partition, "" if that is not known."""
-
-    def __init__(
-        self, messages: Messages, suggests_replica: bool, who_has: Callable[[str], str] = lambda _: ""
-    ) -> None:
-        self._warn, self._suggests_replica, self._who_has = messages.warning, suggests_replica, who_has
-        self._segments = self._unscanned = 0
-
-    def report(self, found: "Recovery | Salvage") -> None:
-        """Reports what was found in one partition."""
-        remains, directory = found.remains, found.directory
-        if isinstance(found, Recovery):
-            self._report_cuts(found)
-            self._segments += len(found.logs)
-            dropped = (name for cut in found.cuts for name in cut.dropped)
-            self._unscanned += len({*found.logs}.difference(found.scanned, dropped))
-        else:
-            self._report_salvage(found)
-        for one in remains[:MAX_REMAINS]:  # damage that a broker accepts and consumers do not
-            missing = f", offsets missing: {one.missing[0]} to {one.missing[1]}" if one.missing else ""
-            self._warn(
-                f"{directory}/{one.file}: stays as it is: {one.code}: the batch at position {one.position}, "
-                f"offset {one.offset}, {one.text}{missing}; a broker keeps it, kseg verify shows details"
-            )
-        if len(remains) > MAX_REMAINS:
-            self._warn(f"{directory}: at least {len(remains) - MAX_REMAINS} more stay as they are")
-        if found.unrepaired:
-            self._warn(f"{directory}: {found.unrepaired}")
-
-    def report_unscanned(self, directory: str) -> None:
-        """Reports the segments that were not scanned since the last call: damage in them stays unnoticed."""
-        if self._unscanned:
-            self._warn(
-                f"{directory}: {self._unscanned} of {plural(self._segments, 'segment', 'segments')} skipped: "
-                "below the recovery point, or the stop was clean; --full scans all"
-            )
-        self._segments = self._unscanned = 0
-
-    def _report_cuts(self, recovered: Recovery) -> None:
-        """Reports the removed bytes, and the intact batches in them, which salvage would keep."""
-        for cut in recovered.cuts:
-            loss = cut.loss
-            behind = f" and {plural(len(cut.dropped), 'later segment', 'later segments')}" if cut.dropped else ""
-            code = f" ({loss.code})" if loss.code else ""
-            self._warn(
-                f"{recovered.directory}/{cut.file}: not valid at position {cut.position}{code}: "
-                f"{cut.length} bytes{behind} are cut, the log ends at offset {cut.next_offset}"
-            )
-            if loss.batches:
-                times = ""
-                if loss.last_timestamp >= 0:
-                    times = f", {shown_time(max(loss.first_timestamp, 0))} to {shown_time(loss.last_timestamp)}"
-                self._warn(
-                    f"{recovered.directory}: intact in the removed bytes: {plural(loss.batches, 'batch', 'batches')}, "
-                    f"{plural(loss.records, 'record', 'records')}, offsets {loss.first_offset} to {loss.last_offset}"
-                    f"{times}; --mode salvage would keep them{self._who_has(recovered.directory)}"
-                )
-
-    def _report_salvage(self, salvaged: "Salvage") -> None:
-        for offset in salvaged.not_dropped:
-            self._warn(f"{salvaged.directory}: no intact batch holds offset {offset}: nothing to drop there")
-        for (file, cut), loss in islice(zip(salvaged.cuts, salvaged.losses, strict=True), MAX_DAMAGES):
-            location = f"{salvaged.directory}/{file}: position {cut.position}, {cut.length} bytes"
-            intact = f"intact, left out ({plural(loss.records, 'record', 'records')}): " if loss.batches else ""
-            self._warn(f"{location}: {intact}{cut.code}: {cut.message}")
-        if more := max(len(salvaged.cuts) - MAX_DAMAGES, 0) + salvaged.more_cuts:
-            self._warn(f"{salvaged.directory}: {more} more removed ranges")
-        if any(loss.batches for loss in salvaged.losses):
-            records = sum(loss.records for loss in salvaged.losses)
-            self._warn(
-                f"{salvaged.directory}: intact batches are left out: {plural(records, 'record', 'records')}; their "
-                "bytes are kept in the quarantine"
-            )
-        if salvaged.repaired:
-            self._warn(f"{salvaged.directory}: headers repaired: {salvaged.repaired}")
-        if salvaged.moved:
-            self._warn(f"{salvaged.directory}: runs of batches moved to their segments: {salvaged.moved}")
-        if salvaged.plan.gaps:
-            gaps = salvaged.plan.gaps
-            shown = ", ".join(f"{first} to {last}" for first, last in gaps[:MAX_GAPS])
-            shown += f" and {len(gaps) - MAX_GAPS} more gaps" if len(gaps) > MAX_GAPS else ""
-            missing = plural(sum(last - first + 1 for first, last in gaps), "offset stays", "offsets stay")
-            hint = "; a replica may have them: --from-replica DIR" if self._suggests_replica else ""
-            cleaned = (
-                " (around damage this includes offsets that a log cleaner removed)" if salvaged.is_compacted else ""
-            )
-            self._warn(f"{salvaged.directory}: {missing} missing{cleaned}: {shown}{hint}")
-
-
-def facts(found: "Recovery | Salvage") -> Iterator[dict[str, Any]]:
-    """Yields objects of type ``cut``, or ``damage``, ``leftOut`` and ``salvage``, and ``remains``."""
-
-    def path_of(name: str) -> Any:
-        return name_value(Place(found.directory) / name)
-
-    for cut in found.cuts if isinstance(found, Recovery) else ():
-        yield {
-            "type": "cut",
-            "code": cut.loss.code or None,
-            "file": path_of(cut.file),
-            **fields_of(cut, "position", "length", "next_offset"),
-            "laterSegments": [path_of(name) for name in cut.dropped],
-            **_intact(cut.loss),
-            "firstTimestamp": _known(cut.loss.first_timestamp),
-            "lastTimestamp": _known(cut.loss.last_timestamp),
-        }
-    if not isinstance(found, Recovery):
-        for (file, damage), loss in zip(found.cuts, found.losses, strict=True):
-            yield {
-                "type": "leftOut" if loss.batches else "damage",
-                "code": damage.code,
-                "file": path_of(file),
-                **fields_of(damage, "position", "length", "message"),
-                **(_intact(loss) if loss.batches else {}),
-            }
-        if found.cuts or found.repaired or found.moved:
-            yield {
-                "type": "salvage",
-                "directory": name_value(found.directory),
-                "damagedRanges": sum(not loss.batches for loss in found.losses) + found.more_cuts,
-                "mendedHeaders": found.repaired,
-                "movedStretches": found.moved,
-                "ambiguousBatches": found.ambiguous,
-            }
-    for one in found.remains:
-        missing = {"firstMissing": one.missing[0], "lastMissing": one.missing[1]} if one.missing else {}
-        yield {
-            "type": "remains",
-            "code": one.code,
-            "file": path_of(one.file),
-            "position": one.position,
-            "offset": _known(one.offset),
-            "message": one.text,
-            **missing,
-        }
-    if found.unrepaired:
-        yield {"type": "remains", "directory": name_value(found.directory), "message": found.unrepaired}
-
-
-def _intact(loss: Loss) -> dict[str, Any]:
-    return {
-        "intactBatches": loss.batches,
-        "intactRecords": loss.records,
-        "firstOffset": _known(loss.first_offset),
-        "lastOffset": _known(loss.last_offset),
-    }
-
-
-def _known(number: int) -> int | None:
-    return number if number >= 0 else None
 
 
 CHANGED_TOGETHER = 256
@@ -300,7 +93,9 @@ class RecoveryPlanner(Planner):
         make_checks: Callable[[Nodes], Checks] | None = None,
     ) -> None:
         super().__init__(reporter, options.server)
-        self.command = f"{self.verb} --mode {options.mode}" if options.replica is None else "recover --from-replica"
+        self.command = (
+            f"{self.verb} --mode {options.mode}" if options.from_replica is None else "recover --from-replica"
+        )
         self.reads_all_files = options.is_salvage
         self._options, self._is_dry, self._write_records = options, change.is_dry, write_records
         self._make_checks = make_checks
@@ -313,7 +108,6 @@ class RecoveryPlanner(Planner):
         self._start = BrokerStart(
             now_ms=now_ms, interval_bytes=options.interval_bytes, era=era, jobs=options.jobs or usable_cores()
         )
-        self._messages = RecoveryMessages(reporter, options.replica is None, self._who_has)
         self._intervals = TopicIntervals(options.interval_bytes, self.nodes, reporter.warning, reporter.detail)
         self._topics = Topics(options.topics, self.nodes)
         self._is_copy = change.output is not None
@@ -343,6 +137,8 @@ class RecoveryPlanner(Planner):
         self._has_new_start: set[str] = set()
         self._carried: Rows = {}
         """The rows that partitions have left on other disks."""
+        self._segments = self._unscanned = 0
+        """Numbers of segments, and of those that were not scanned."""
         return list(paths)
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
@@ -354,7 +150,7 @@ class RecoveryPlanner(Planner):
         root = replace(self._root_of(known), was_clean=False)
         plan = self._plan(directory, self._start_of(directory, root, ids, epochs))
         self._write_broken_records([directory])
-        self._messages.report_unscanned(directory)
+        self._warn_of_unscanned(directory)
         return plan
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
@@ -376,8 +172,10 @@ class RecoveryPlanner(Planner):
                 tasks.append((path, self._start_of(path, root, ids, epochs)))
         plans = self._plans(tasks)
         self._write_broken_records([plan.directory for plan in plans])
-        self._messages.report_unscanned(directory)
-        for problem in node_file_problems(directory, self.nodes.at(directory).restored_properties(directory) is None):
+        self._warn_of_unscanned(directory)
+        for problem in recovery_options.node_file_problems(
+            directory, self.nodes.at(directory).restored_properties(directory) is None
+        ):
             self.reporter.warning(problem)
             self.damage_remains = True
         yield from plans
@@ -490,22 +288,20 @@ class RecoveryPlanner(Planner):
             log_start_offset=root.offsets[checkpoints.LOG_STARTS].get(key, 0),
             name=name if name != directory_name(directory) else "",
         )
-        return self._moved_start(directory, start) if self._is_moved(start) else start
-
-    def _is_moved(self, start: BrokerStart) -> bool:
-        """Whether the log start of a partition is not that in the checkpoint beside it."""
-        return bool(start.name)
+        return self._moved_start(directory, start)
 
     def _moved_start(self, directory: str, start: BrokerStart) -> BrokerStart:
+        """Returns the start of a partition with its own log start: one that gets another name has no checkpoint."""
+        return self._with_own_start(directory, start) if start.name else start
+
+    def _with_own_start(self, directory: str, start: BrokerStart, begins_with_epochs: bool = False) -> BrokerStart:
+        """``begins_with_epochs``: the first leader epoch tells the log start, as it does where a broker has renamed the
+        directory."""
         bases = [file.base_offset or 0 for file in list_segments(directory) if file.kind == LOG]
         first_base, log_start = min(bases, default=0), start.log_start_offset
-        if self._begins_with_epochs(directory, start):
+        if begins_with_epochs or (start.name and is_renamed_directory(directory)):
             log_start = max(recovery_options.first_epoch_start(directory), first_base)
         return self._with_log_start(directory, start, log_start, first_base)
-
-    def _begins_with_epochs(self, directory: str, start: BrokerStart) -> bool:
-        """Whether the first leader epoch tells the log start, because no checkpoint does."""
-        return is_renamed_directory(directory) and bool(start.name)
 
     def _with_log_start(self, directory: str, start: BrokerStart, log_start: int, first_base: int) -> BrokerStart:
         if log_start != start.log_start_offset or is_renamed_directory(directory):
@@ -555,7 +351,7 @@ class RecoveryPlanner(Planner):
         named = f"also broker {some(sorted(map(str, others)))}" if others else "no other broker"
         return f"; in sync by the cluster's metadata is {named}"
 
-    def _leaves_alone(self, found: "Salvage") -> bool:
+    def _leaves_alone(self, found: Salvage) -> bool:
         """Whether a partition is not damaged; then it is added to `left_alone`."""
         changes_log = any(step.file.endswith(LOG) or step.target.endswith(LOG) for step in found.plan.steps)
         if self.left_alone is None or self._checks is None or changes_log or found.log_start is not None:
@@ -570,28 +366,39 @@ class RecoveryPlanner(Planner):
         """Whether options change partitions that need no repair."""
         return bool(self._options.topic_id) or (self._options.rebuilds_epochs and self._names_partition)
 
-    def _reported(self, found: "Recovery | Salvage") -> Plan:
+    def _reported(self, found: Recovery) -> Plan:
         """Returns the plan, after reporting why it was made; none for a partition that is left alone."""
-        if not isinstance(found, Recovery) and self._leaves_alone(found):
+        if isinstance(found, Salvage) and self._leaves_alone(found):
             found.plan = Plan(found.directory)
         if any(one.missing for one in found.remains) and self.nodes.partition(found.directory).is_compacted:
             found.remains = [one for one in found.remains if not one.missing]  # the cleaner may have left these gaps
-        self._messages.report(found)
+        for text in found.warnings(self._who_has, suggests_replica=self._options.from_replica is None):
+            self.reporter.warning(text)
         self.damage_remains |= bool(found.remains or found.unrepaired)
-        if isinstance(found, Recovery):
-            self._intervals.report(found.directory, found.interval if found.plan else None)
-        found.plan.facts = list(facts(found))
-        if key := partition_of(found.directory):
+        found.plan.facts = list(found.facts())
+        key = partition_of(found.directory)
+        if key is not None:
             self._ends[key] = found.next_offset
-            if not isinstance(found, Recovery) and found.log_start is not None:
-                self._log_starts[key] = found.log_start
+        if not isinstance(found, Salvage):
+            self._segments, self._unscanned = self._segments + len(found.logs), self._unscanned + found.unscanned
+            self._intervals.report(found.directory, found.interval if found.plan else None)
+        elif key is not None and found.log_start is not None:
+            self._log_starts[key] = found.log_start
         return found.plan
 
-    def _salvage(self, directory: str, start: BrokerStart) -> "Salvage":
+    def _warn_of_unscanned(self, directory: str) -> None:
+        """Damage in segments that are not scanned stays unnoticed."""
+        if self._unscanned:
+            self.reporter.warning(
+                f"{directory}: {self._unscanned} of {plural(self._segments, 'segment', 'segments')} skipped: "
+                "below the recovery point, or the stop was clean; --full scans all"
+            )
+
+    def _salvage(self, directory: str, start: BrokerStart) -> Salvage:
         from kseg.recovery.salvage.salvage import plan_salvage  # mode broker starts without it
         from kseg.recovery.salvage.segment_scan import BatchFilter
 
-        replica, partition = self._options.replica, self.nodes.partition(directory)
+        replica, partition = self._options.from_replica, self.nodes.partition(directory)
         batch_filter = BatchFilter(self._options.drops_undecodable, self._options.drop_batches)
         if replica is not None:
             from kseg.recovery.replica import plan_from_replica, replica_of  # few recoveries have one
@@ -616,19 +423,11 @@ def with_known_interval(start: BrokerStart, nodes: Nodes, partition: str) -> Bro
     return start if known is None else replace(start, interval_bytes=known, interval_source=source)
 
 
-# Plans many small partitions in several processes, with the same plans as one after the other.
-
 MIN_PARTITIONS = 8
 """With fewer small partitions, starting processes takes longer than they save."""
 
 LARGEST_BYTES = 64 << 20
 """Limit of the bytes in the segments of a small partition."""
-
-SAMPLED_SEGMENTS = 4
-"""Sizes of about as many segments are asked for: one system call each, and only the order of work depends on them."""
-
-CHUNKS_EACH = 8
-"""Number of chunks per process: more chunks balance different sizes, fewer save messages."""
 
 _DIED = (
     "a process that planned a partition has died (killed for want of memory?); nothing was changed; --jobs 1 works "
@@ -645,7 +444,8 @@ Outcome = Recovery | KsegError
 
 
 def plan_partitions(tasks: Sequence[PartitionStart], jobs: int) -> Generator[Outcome]:
-    """Yields the outcomes in the order of the tasks. ``jobs``: number of processes.
+    """Yields the outcomes in the order of the tasks; many small partitions are planned in several processes. ``jobs``:
+    their number.
 
     Raises KsegError if a process dies. The caller must close the generator; this ends the processes.
     """
@@ -653,29 +453,21 @@ def plan_partitions(tasks: Sequence[PartitionStart], jobs: int) -> Generator[Out
     if jobs == 1 or len(small) < MIN_PARTITIONS or not all(Place(directory).is_forkable for directory, _ in tasks):
         yield from (outcome_of(plan_partition, *task) for task in tasks)
         return
-    size, chosen = max(1, len(small) // (jobs * CHUNKS_EACH)), frozenset(small)
-    chunks = [[tasks[number] for number in small[first : first + size]] for first in range(0, len(small), size)]
+    chosen = frozenset(small)
 
-    def plan(chunk: int, put: Put) -> None:
-        for task in chunks[chunk]:
-            put(_plan_to_send(*task))
+    def plan(number: int, put: Put) -> None:
+        put(_plan_to_send(*tasks[small[number]]))
 
-    with closing(in_processes(min(jobs, len(small)), len(chunks), lambda _: plan, _DIED)) as sent:
+    with closing(in_processes(min(jobs, len(small)), len(small), lambda _: plan, _DIED)) as sent:
         for number, task in enumerate(tasks):
-            found = _received(next(sent)) if number in chosen else None
-            yield outcome_of(plan_partition, *task) if found is None else found
+            yield _received(next(sent)) if number in chosen else outcome_of(plan_partition, *task)
 
 
 def _is_small(directory: str) -> bool:
-    """Whether the segments have at most `LARGEST_BYTES`, as far as a sample of them shows."""
-    try:
-        with Place(directory).entries() as entries:
-            logs = [entry for entry in entries if entry.name.endswith(LOG)]
-            sample = logs[:: max(1, len(logs) // SAMPLED_SEGMENTS)]
-            sizes = [entry.stat(follow_symlinks=False).st_size for entry in sample]
-            return sum(sizes) * len(logs) <= LARGEST_BYTES * len(sizes)
-    except OSError:
-        return False  # `plan_partition` reports the error
+    """Whether the segments have at most `LARGEST_BYTES`."""
+    with suppress(KsegError, OSError):  # `plan_partition` reports the error
+        return segment_bytes(directory) <= LARGEST_BYTES
+    return False
 
 
 def outcome_of(plan: Callable[[str, BrokerStart], T], directory: str, start: BrokerStart) -> T | KsegError:
@@ -688,19 +480,16 @@ def outcome_of(plan: Callable[[str, BrokerStart], T], directory: str, start: Bro
         return PathError(f"{error.filename or directory}: {error.strerror or error}")
 
 
-def _plan_to_send(directory: str, start: BrokerStart) -> Outcome | None:
-    """Returns None for a plan that cannot be sent, because its content is generated on reading."""
+def _plan_to_send(directory: str, start: BrokerStart) -> Outcome:
     found = outcome_of(plan_partition, directory, replace(start, jobs=1))
     if isinstance(found, Recovery):
-        if any(isinstance(step.pieces, Content) for step in found.plan.steps):
-            return None
         for i, step in enumerate(found.plan.steps):  # without views of this process's memory or temporary files
             pieces = tuple(bytes(piece) if isinstance(piece, memoryview) else piece for piece in step.pieces)
             found.plan.steps[i] = replace(step, pieces=pieces)
     return found
 
 
-def _received(found: Outcome | None) -> Outcome | None:
+def _received(found: Outcome) -> Outcome:
     """Returns an outcome. Content of all partitions beyond SPILL_BYTES is moved to temporary files."""
     if isinstance(found, Recovery):
         steps = found.plan.steps
@@ -711,8 +500,6 @@ def _received(found: Outcome | None) -> Outcome | None:
                 steps[int(k)] = replace(steps[int(k)], pieces=file.pieces)
     return found
 
-
-# Rebuilds the index files of partitions from the .log alone, as a broker's recovery does (`kseg reindex`).
 
 _NO_LIMIT = (1 << 31) - 1
 """Messages are indexed even if they are too large for an old broker."""
@@ -725,8 +512,8 @@ class DamagedLogError(KsegError):
 
 
 def reindex(workspace: Workspace, start: BrokerStart, with_snapshots: bool = False) -> Interval:
-    """Rebuilds the indexes of all segments of a workspace; ``with_snapshots``: also the producer snapshots at segment
-    bases and at the log end. Returns the interval of the indexes.
+    """Rebuilds the indexes of all segments of a workspace from the .log alone; ``with_snapshots``: also the producer
+    snapshots at segment bases and at the log end. Returns the interval of the indexes.
 
     After a clean stop no index keeps the zeros of a preallocated file, but for the metadata log since 4.4. If the log
     does not begin at offset 0, earlier producers come from the snapshot at its first segment's base. Raises

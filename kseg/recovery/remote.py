@@ -24,7 +24,8 @@ from kseg.node.node import is_of_one_node
 from kseg.node.remote_partitions import Candidate, LocalLogs, LocalPartition, SegmentOffsets
 from kseg.quantities import named_path, shell_line
 from kseg.recovery.broker.loading import epoch_positions
-from kseg.recovery.options import BrokerStart, SegmentSpan, span_of
+from kseg.recovery.leftovers import span_of
+from kseg.recovery.options import BrokerStart
 from kseg.recovery.planner import DamagedLogError, reindex
 from kseg.recovery.restoring import Destination, LogBounds, RestoreOptions
 from kseg.recovery.workspace import Workspace
@@ -49,12 +50,11 @@ from kseg.stores.remote.segment import ChunkError, RemotePartition, RemoteSegmen
 from kseg.stores.stored_object import is_url, shown
 from kseg.stores.windows import Buffers
 
-# Selects the contents of a rebuilt partition: pieces of remote segments, then local segments.
-
 
 @dataclass(slots=True)
 class RestoredSegments:
-    """``pieces``, then ``local`` segments, by offset; ``holes``: offsets that neither has.
+    """The contents of a rebuilt partition: ``pieces`` of remote segments, then ``local`` segments, by offset;
+    ``holes``: offsets that neither has.
 
     ``left_out``: remote segments, or parts of them, that are not used. ``remarks``: sentences about the partition.
     ``is_deleted``: the broker had begun to delete all segments.
@@ -160,9 +160,6 @@ def _unused(segment: RemoteSegment, reason: str) -> ReplicaOffsets:
     return ReplicaOffsets(segment.start_offset, segment.start_offset, segment.path(), reason)
 
 
-# Creates the .log files of a rebuilt partition: fetches, checks and trims them, and resets leader epochs.
-
-
 @contextmanager
 def _new_file(path: str, disk: Disk) -> Iterator[int]:
     with disk.new_file(path) as descriptor:
@@ -181,19 +178,20 @@ def fetch(segment: RemoteSegment, path: str, disk: Disk) -> list[str]:
     return [f"{segment.path()}: chunk {number}: {text}" for number, text in failures.items()]
 
 
-def trim(path: str, first: int, last: int, disk: Disk) -> SegmentSpan:
-    """Rewrites a file with only its intact batches of offsets ``first`` to ``last``. Raises OSError, PathError."""
-    span, target = SegmentSpan(), path + ".trimmed"
+def trim(path: str, first: int, last: int, disk: Disk) -> int:
+    """Rewrites a file with only its intact batches of offsets ``first`` to ``last``. Returns the offset after them, -1
+    if there are none. Raises OSError, PathError."""
+    next_offset, target = -1, path + ".trimmed"
     with _new_file(target, disk) as descriptor, open_segment(path) as reader:
         for item in reader:
             if not isinstance(item, Batch) or not item.is_valid:
                 continue
             base = item.last_offset if item.base_offset is None else item.base_offset
-            if first <= base and item.last_offset <= last and base >= span.next_offset:
+            if first <= base and item.last_offset <= last and base >= next_offset:
                 disk.write(descriptor, item.data)
-                span.next_offset = item.last_offset + 1
+                next_offset = item.last_offset + 1
     disk.rename(target, path)
-    return span
+    return next_offset
 
 
 def reset_epochs_in_place(path: str, buffers: Buffers) -> None:
@@ -252,14 +250,15 @@ class PartitionBuilder:
         path = self._path(segment_stem(base) + LOG)
         self.rebuilt.damage += fetch(segment, path, self._disk)
         span = span_of(path, self._buffers)
+        next_offset = span.next_offset
         if not span.is_intact:
             self.rebuilt.damage.append(f"{segment.path()}: holds batches that are not intact; they are left out")
         if span.is_intact and piece.is_whole:
             self._add_side_files(segment, base, candidate.end_offset + 1)
         else:
             self._needs_rebuild = True
-            span = trim(path, piece.first, piece.last, self._disk)
-        self._count_segment(base, max(span.next_offset, piece.last + 1))
+            next_offset = trim(path, piece.first, piece.last, self._disk)
+        self._count_segment(base, max(next_offset, piece.last + 1))
 
     def _add_side_files(self, segment: RemoteSegment, base: int, behind: int) -> None:
         names = {suffix: segment_stem(base) + suffix for suffix in INDEX_SUFFIXES}

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import groupby, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.changes.plan import ReplicaOffsets
 from kseg.errors import KsegError, PathError
@@ -24,9 +24,10 @@ from kseg.kernel.layout.rows import be32
 from kseg.node.coordinators import topic_id_at
 from kseg.recovery.broker.segments import LARGEST_POSITION
 from kseg.recovery.options import BrokerStart
+from kseg.recovery.result import Salvage
 from kseg.recovery.salvage.header_repair import fingerprint, first_bytes
 from kseg.recovery.salvage.relocation import MAX_SINGLES
-from kseg.recovery.salvage.salvage import Attempt, Salvage, plan_salvage
+from kseg.recovery.salvage.salvage import Attempt, plan_salvage
 from kseg.recovery.salvage.segment_draft import SalvagedBatches, SegmentDraft, batch_of, batches_of
 from kseg.recovery.salvage.segment_scan import BatchFilter, scan_segment
 from kseg.recovery.workspace import leading_offset
@@ -45,11 +46,6 @@ from kseg.stores.place import Place
 from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import shown
 from kseg.stores.windows import equal_bytes
-
-# Compares two replicas of a partition: where they have the same records, and which batches only the other one has.
-#
-# Bytes are compared first, many batches at a time. If they differ (cleaned separately, other batch bounds or codecs),
-# records are compared: leader epoch, key, value, timestamp, headers.
 
 _FIRST_BYTES = 1 << 14
 """Bytes compared at first."""
@@ -181,7 +177,11 @@ def epoch_of(source: Source, batch: SalvagedBatches) -> int:
 
 
 class Agreement:
-    """Reads both sides once. Raises ReplicasDivergeError at the first offset whose records differ.
+    """Compares two replicas of a partition: where they have the same records, and which batches only the other one has.
+    Reads both sides once. Raises ReplicasDivergeError at the first offset whose records differ.
+
+    Bytes are compared first, many batches at a time. If they differ (cleaned separately, other batch bounds or codecs),
+    records are compared: leader epoch, key, value, timestamp, headers.
 
     After `holes`: ``unmatched`` has the first batches that only this replica has; ``heads``, by first offset, the other
     replica's first bytes of batches whose headers were repaired here with another result, or whose own leader epochs
@@ -210,9 +210,11 @@ class Agreement:
                 elif ours := a.before(b):
                     yield from self._border(False)
                     self._pass_unmatched(ours)
-                elif size := self._same_bytes():
+                elif same := self._same_bytes():
                     yield from self._border(True)
-                    self._pass_same(size)
+                    self._before, self._reached = (same, True), same.last
+                    a.skip(same.size, same.last + 1)
+                    b.skip(same.size, same.last + 1)
                 else:
                     is_common = self._same_records()
                     yield from self._border(is_common)
@@ -241,7 +243,7 @@ class Agreement:
             return None
         part, is_common = self._before
         with open_source(part.path) as source:
-            last = _last_of(source, part)
+            last = deque(batches_of(source, part), maxlen=1)[0]
             return Border(last, epoch_of(source, last), is_common)
 
     def _pass_unmatched(self, part: SalvagedBatches) -> None:
@@ -269,27 +271,26 @@ class Agreement:
         self._offers.append(Offer(part, first, last))
         self._b.skip(part.size, part.last + 1)
 
-    def _same_bytes(self) -> int:
-        """Returns the size of the next batches that are equal on both sides; 0 if the next one differs."""
+    def _same_bytes(self) -> SalvagedBatches | None:
+        """Returns the next batches that are equal on both sides; None if the next one differs."""
         a, b = self._a, self._b
         if a.part.first != b.part.first:
-            return 0
+            return None
         if a.part.head:
             if fingerprint(a.source, a.batch) != fingerprint(b.source, b.batch):
-                return 0
+                return None
             mine, other = first_bytes(a.source, a.batch), first_bytes(b.source, b.batch)
             if mine != other:
                 self.heads[a.part.first] = other
-            return a.part.size
+            return a.part
         common_bytes = min(a.part.size, b.part.size)
         size = equal_bytes(a.read, b.read, common_bytes, _FIRST_BYTES)
         if size == common_bytes:
-            return size
+            return a.part._replace(end=a.part.start + size, last=min(a.part, b.part, key=lambda part: part.size).last)
         if self._has_wrong_epoch():
             self.heads[a.batch.first] = first_bytes(b.source, b.batch)
-            return a.batch.size
-        same = _fitting(a.source, a.part, size)
-        return same.size if same else 0
+            return a.batch
+        return _fitting(a.source, a.part, size)
 
     def _has_wrong_epoch(self) -> bool:
         """Whether A has the batch of B with an impossible leader epoch: an invalid one, or one that does not fit its
@@ -308,19 +309,6 @@ class Agreement:
         with open_source(rest.path) as source:
             behind = epoch_of(source, rest)
         return 0 <= behind < epoch or (before is not None and epoch < before.epoch)
-
-    def _pass_same(self, size: int) -> None:
-        a, b = self._a, self._b
-        if a.part.size == size:
-            part = a.part
-        elif b.part.size == size:
-            part = a.part._replace(end=a.part.start + size, last=b.part.last)
-        else:
-            part = a.part._replace(end=a.part.start + size)
-            part = part._replace(last=_last_of(a.source, part).last)
-        self._before, self._reached = (part, True), part.last
-        a.skip(size, part.last + 1)
-        b.skip(size, part.last + 1)
 
     def _same_records(self) -> bool:
         """Whether both batches, which overlap, have common offsets. Raises ReplicasDivergeError if their records
@@ -351,22 +339,12 @@ def _fitting(source: Source, part: SalvagedBatches, max_bytes: int, limit: int =
     return fitting
 
 
-def _last_of(source: Source, part: SalvagedBatches) -> SalvagedBatches:
-    return deque(batches_of(source, part), maxlen=1)[0]
-
-
 def _is_same(one: Record, other: Record) -> bool:
     """Whether two records are equal, apart from fields that a format lacks."""
     timestamps = (one.timestamp, other.timestamp)
     if None not in timestamps and timestamps[0] != timestamps[1]:
         return False
     return (one.key, one.value, one.headers) == (other.key, other.value, other.headers)
-
-
-# Batches that two replicas of a partition have at different offsets: one base offset is wrong.
-#
-# No checksum covers the base offset of v2. The other replica is believed, unless the batch here continues from a
-# neighbour and the batch there does not.
 
 
 def offsets_of(parts: Iterator[SalvagedBatches], prints: set[bytes]) -> dict[bytes, int]:
@@ -381,7 +359,11 @@ def offsets_of(parts: Iterator[SalvagedBatches], prints: set[bytes]) -> dict[byt
 
 
 def conflicting_offsets(unmatched: list[Unmatched], there: Iterator[SalvagedBatches]) -> dict[int, Problem]:
-    """Returns single batches between gaps of this replica that the other one has at other offsets, by first offset."""
+    """Returns single batches between gaps of this replica that the other one has at other offsets, by first offset.
+
+    No checksum covers the base offset of v2. The other replica is believed, unless the batch here continues from a
+    neighbour and the batch there does not.
+    """
     single = [one for one in unmatched if not one.is_joined]
     ours = {mark: batch for mark, batch, is_joined in islice(_marked(single), MAX_SINGLES) if not is_joined}
     known = offsets_of(there, set(ours)) if ours else {}
@@ -464,29 +446,28 @@ def plan_from_replica(
     is_same_log = (
         None not in ids and names[0] is not None and names[0][0] != METADATA_TOPIC
     )  # that has no id of its own
-    begin = partial(ReplicaFilling, files, is_compacted, is_same_log)
-    return plan_salvage(directory, start, lambda: is_compacted, batch_filter, begin)
+    make_attempt = partial(FillingAttempt, files, is_compacted, is_same_log)
+    return plan_salvage(directory, start, lambda: is_compacted, batch_filter, make_attempt)
 
 
-class ReplicaFilling:
-    """Fills gaps with batches of a replica's ``files`` in one attempt to salvage a partition. ``is_compacted``: gaps
-    may come from the log cleaner; ``is_same_log``: both are of the same topic by its id."""
+class FillingAttempt(Attempt):
+    """An attempt that fills gaps with batches of a replica's ``files``. ``is_compacted``: gaps may come from the log
+    cleaner; ``is_same_log``: both are of the same topic by its id."""
 
-    def __init__(self, files: list[SegmentFile], is_compacted: bool, is_same_log: bool, attempt: Attempt) -> None:
-        self._files, self._attempt, self._scratch = files, attempt, attempt.scratch
-        self._is_same_log = is_same_log
-        attempt.fill = self.fill
-        attempt.known_offsets = lambda prints: offsets_of(self._there(), prints)
-        attempt.replica_bases = {Place(file.path).absolute: file.base_offset or 0 for file in files}
-        self._is_sparse = is_compacted
+    def __init__(self, files: list[SegmentFile], is_compacted: bool, is_same_log: bool, *own: Any) -> None:
+        super().__init__(*own)
+        self._files, self._is_sparse, self._is_same_log = files, is_compacted, is_same_log
+        self.replica_bases = {Place(file.path).absolute: file.base_offset or 0 for file in files}
 
-    def fill(self, drafts: list[SegmentDraft]) -> None:
-        """Puts batches that only the replica has into the segments, and batches that have another offset there away."""
-        self._is_sparse |= any(draft.is_sparse for draft in drafts)
-        holes, unmatched, wrong = self._compared(drafts)
+    def known_offsets(self, prints: set[bytes]) -> dict[bytes, int]:
+        return offsets_of(self._there(), prints)
+
+    def fill(self) -> None:
+        self._is_sparse |= any(draft.is_sparse for draft in self.drafts)
+        holes, unmatched, wrong = self._compared()
         while wrong:
-            self._attempt.leave_out(wrong)
-            holes, unmatched, wrong = self._compared(drafts)
+            self.leave_out(wrong)
+            holes, unmatched, wrong = self._compared()
         elsewhere = offsets_here(unmatched, holes)
         for hole in holes:
             for offer in hole.offers:
@@ -496,18 +477,17 @@ class ReplicaFilling:
                 if why:
                     self._list(offer.part, why)
                 else:
-                    self._put(drafts, offer.part)
+                    self._put(offer.part)
         # Snapshots after a hole may have been taken without its batches: the state is rebuilt.
-        workspace = self._attempt.workspace
-        firsts = [one.first_offset for one in self._attempt.from_replica if not one.why]
-        for name in workspace.names(SNAPSHOT) if firsts else ():
+        firsts = [one.first_offset for one in self.from_replica if not one.why]
+        for name in self.workspace.names(SNAPSHOT) if firsts else ():
             offset = leading_offset(name)
             if offset is None or offset > min(firsts):
-                workspace.delete(name, "may lack the batches that come from the replica")
+                self.workspace.delete(name, "may lack the batches that come from the replica")
 
-    def _compared(self, drafts: list[SegmentDraft]) -> tuple[list[MissingBatches], list[Unmatched], dict[int, Problem]]:
+    def _compared(self) -> tuple[list[MissingBatches], list[Unmatched], dict[int, Problem]]:
         """Returns the batches that only the replica has, those that only this one has, and those with wrong offsets."""
-        agreement = Agreement(self._here(drafts), self._there(), self._scratch)
+        agreement = Agreement(self._here(), self._there(), self.scratch)
         try:
             holes = list(agreement.holes())
         except ReplicasDivergeError as error:
@@ -516,15 +496,15 @@ class ReplicaFilling:
                 raise
             return [], [], wrong
         if heads := agreement.heads:
-            for draft in drafts:
+            for draft in self.drafts:
                 if any(draft.base <= first <= draft.limit for first in heads):
                     draft.edit(heads, lambda _source, batch: batch._replace(head=heads[batch.first]))
-            return self._compared(drafts)
+            return self._compared()
         return holes, agreement.unmatched, conflicting_offsets(agreement.unmatched, self._there())
 
-    def _here(self, drafts: list[SegmentDraft]) -> Iterator[SalvagedBatches]:
-        for draft in drafts:
-            self._attempt.load_parts(draft)
+    def _here(self) -> Iterator[SalvagedBatches]:
+        for draft in self.drafts:
+            self.load_parts(draft)
             for part in draft:
                 yield part if part.path else part._replace(path=draft.path)
 
@@ -535,7 +515,7 @@ class ReplicaFilling:
         for file, behind in zip(self._files, [*bases[1:], None], strict=True):
             path = Place(file.path).absolute
             with open_source(path) as source:
-                kept = scan_segment(source, file.base_offset or 0, behind, self._scratch, self._attempt.load.start.jobs)
+                kept = scan_segment(source, file.base_offset or 0, behind, self.scratch, self.load.start.jobs)
             self._is_sparse |= kept.is_sparse
             for part in kept.parts:
                 if not part.head and part.first > reached:
@@ -548,8 +528,8 @@ class ReplicaFilling:
         borders = [border for border in (before, behind) if border]
         if borders and not any(border.is_common for border in borders) and not self._has_one_epoch(offer):
             return "the replica has neither the batch before nor the one after"
-        if offer.part.first < self._attempt.load.start.log_start_offset:
-            return f"the log begins at {self._attempt.load.start.log_start_offset}"
+        if offer.part.first < self.load.start.log_start_offset:
+            return f"the log begins at {self.load.start.log_start_offset}"
         if self._is_sparse and before and behind:
             # Whether the log cleaner may have removed everything between two batches, which are adjacent in the file.
             # It has not, if a whole segment of the replica lies between them. Gaps reported by an earlier salvage
@@ -557,7 +537,7 @@ class ReplicaFilling:
             one, other = before.part, behind.part
             are_adjacent = one.end == other.start
             if one.path != other.path:
-                is_whole = one.last < self._attempt.replica_bases[offer.part.path]
+                is_whole = one.last < self.replica_bases[offer.part.path]
                 are_adjacent = not is_whole and other.start == 0 and Place(one.path).size() == one.end
             if are_adjacent:
                 return "the log is compacted, and no bytes are missing there"
@@ -567,7 +547,7 @@ class ReplicaFilling:
                 f"{offer.part.path}: position {offer.part.start}: leader epochs {offer.first_epoch} to "
                 f"{offer.last_epoch} do not fit between {first} and {last} on both sides; nothing was changed"
             )
-        for entry in self._attempt.load.epochs.entries:
+        for entry in self.load.epochs.entries:
             if entry.start_offset <= offer.part.first and 0 <= offer.first_epoch < entry.epoch:
                 return (
                     f"leader epoch {offer.first_epoch}, but by {LEADER_EPOCHS} epoch {entry.epoch} began at "
@@ -577,7 +557,7 @@ class ReplicaFilling:
 
     def _has_one_epoch(self, offer: Offer) -> bool:
         """Whether both replicas have the offsets in the same leader epoch: only one leader wrote to the topic in it."""
-        entries = self._attempt.load.epochs.entries
+        entries = self.load.epochs.entries
         ours = {
             max((entry.epoch for entry in entries if entry.start_offset <= offset), default=-1)
             for offset in (offer.part.first, offer.part.last)
@@ -585,15 +565,15 @@ class ReplicaFilling:
         return self._is_same_log and ours == {offer.first_epoch, offer.last_epoch} and len(ours - {-1}) == 1
 
     def _list(self, part: SalvagedBatches, why: str = "") -> None:
-        rows = self._attempt.from_replica
+        rows = self.from_replica
         if rows and rows[-1].last_offset + 1 == part.first and (rows[-1].file, rows[-1].why) == (part.path, why):
             rows[-1] = rows[-1]._replace(last_offset=part.last)
         else:
             rows.append(ReplicaOffsets(part.first, part.last, part.path, why))
 
-    def _put(self, drafts: list[SegmentDraft], part: SalvagedBatches) -> None:
+    def _put(self, part: SalvagedBatches) -> None:
         """Puts batches into their segment; a segment that only the replica has is created."""
-        base = self._attempt.replica_bases[part.path]
+        base, drafts = self.replica_bases[part.path], self.drafts
         while True:
             i = bisect_right(drafts, part.first, key=lambda draft: draft.base) - 1
             if i < 0 or (drafts[i].base < base and drafts[i].next_offset <= base):

@@ -7,33 +7,33 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from uuid import uuid4
 
 from kseg.changes.apply import Keeping
 from kseg.changes.driver.command import ChangeOptions, Reporter
 from kseg.changes.journal import Known, TopicPartition
 from kseg.changes.plan import Plan
-from kseg.errors import PathError, errors_at, refuse_if
+from kseg.decoders import decoder
+from kseg.errors import KsegError, PathError, errors_at, refuse_if
 from kseg.limits import MAX_ROOT_FILE_BYTES
+from kseg.node.coordinators import topic_id_at
+from kseg.node.log_directory import METADATA_PARTITION
 from kseg.node.node import Nodes
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, PathKind, given_in, option, refuse
 from kseg.recovery import options as recovery_options
-from kseg.recovery.broker.loading import Recovery
+from kseg.recovery.leftovers import deleted_segments, has_records
 from kseg.recovery.options import BrokerStart, RepairOptions
 from kseg.recovery.planner import Checks, RecoveryPlanner, WriteRecords, partition_of
-from kseg.recovery.renamed_directories import has_records, holder_of, restored_name
-from kseg.segment import files as segment_files
-from kseg.segment.files import is_renamed_directory, own_name
+from kseg.recovery.result import Recovery
+from kseg.segment.files import MAX_NAME_BYTES, is_renamed_directory, list_segments, own_name, parse_partition_name
+from kseg.segment.reader import open_segment
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.checkpoints import LOG_STARTS
 from kseg.sidefiles.text_files import PARTITION_METADATA
 from kseg.stores.place import Place
 from kseg.stores.remote.recognition import is_topic
-
-if TYPE_CHECKING:
-    from kseg.recovery.salvage.salvage import Salvage
 
 _MAX_LISTED = 5
 _MOVES = {"--undelete", "--as", "--for-cluster"}
@@ -159,6 +159,44 @@ class Destination:
         return files
 
 
+# Partition directories that a broker has renamed (-delete, -stray, -future), and the names that they get back.
+#
+# A broker removes -delete directories when it starts. It renames a log to -stray if its topic id is not in the
+# cluster's metadata, and creates an empty log if there is a topic of that name. Of a long name it cuts the topic, to
+# 255 letters in all. Source: LocalLog.logDirNameWithSuffixCappedLength of Kafka 4.4.0.
+
+
+def restored_name(path: str, nodes: Nodes) -> str:
+    """Returns the name that a renamed directory had; "" if a broker has cut it, and no metadata log has its topic."""
+    name, number = own_name(path), parse_partition_name(Place(path).absolute.name)
+    if len(os.fsencode(Place(path).absolute.name)) < MAX_NAME_BYTES or number is None:
+        return name
+    topic_id, metadata = topic_id_at(path), nodes.at(Place(path).absolute.parent).metadata
+    topic = None if topic_id is None or metadata is None else _topic_of(topic_id, metadata.path)
+    return "" if topic is None else f"{topic}-{number[1]}"
+
+
+def holder_of(path: str, name: str, nodes: Nodes) -> str | None:
+    """Returns the other log directory of the node that has a partition; None if there is none."""
+    parent = os.path.realpath(Place(path).absolute.parent)
+    others = (one for one in nodes.at(parent).directories if os.path.realpath(one.path) != parent)
+    return next((one.path for one in others if name in one.directories), None)
+
+
+def _topic_of(topic_id: str, log_directory: str) -> str | None:
+    """Returns the name of a topic, of a deleted one too, as the metadata log has it."""
+    path, read = Place(log_directory) / METADATA_PARTITION, decoder("cluster-metadata")
+    for file in list_segments(path):
+        with suppress(KsegError, OSError), open_segment(file) as reader:
+            for batch in reader.intact():
+                for record in () if batch.is_control else batch:
+                    found = read.decode(record.key, record.value, record.offset).value
+                    data = found.get("data", {}) if isinstance(found, dict) else {}
+                    if data.get("topicId") == topic_id and "name" in data:
+                        return str(data["name"])
+    return None
+
+
 class RestorePlanner(RecoveryPlanner):
     """Makes the plans of `kseg restore` without remote storage: those of a recovery, for partitions that get other
     names, log starts, topic ids or leader epochs, and deleted segments back."""
@@ -208,7 +246,7 @@ class RestorePlanner(RecoveryPlanner):
             else:
                 topic, _, number = name.rpartition("-")  # brokers cut a long topic, too
                 ending = f"-{number}.{uuid4().hex}-delete"
-                self._restores[path] = name, topic[: segment_files.MAX_NAME_BYTES - len(ending)] + ending
+                self._restores[path] = name, topic[: MAX_NAME_BYTES - len(ending)] + ending
                 left_out.add(Place(path).parent / name)
             if error:
                 self.failures.add(PathError(error), path)
@@ -260,11 +298,6 @@ class RestorePlanner(RecoveryPlanner):
     def _given_id(self, topic: str) -> str | None:
         return self._destination.given_id(topic)
 
-    def _is_moved(self, start: BrokerStart) -> bool:
-        options = self._options
-        is_elsewhere = options.name is not None or options.new_cluster is not None
-        return super()._is_moved(start) or options.undeletes or options.resets_epochs or is_elsewhere
-
     def _moved_start(self, directory: str, start: BrokerStart) -> BrokerStart:
         topic, ids = start.name.rpartition("-")[0], start.topic_ids
         is_of_other = bool(start.name) and not own_name(directory).startswith(f"{topic}-")
@@ -276,11 +309,8 @@ class RestorePlanner(RecoveryPlanner):
             )
         if self._options.resets_epochs:
             start = replace(start, resets_epochs=True, was_clean=False, recovery_point=0)
-        return super()._moved_start(directory, start)
-
-    def _begins_with_epochs(self, directory: str, start: BrokerStart) -> bool:
         is_new = self._options.new_cluster is not None and not start.log_start_offset
-        return is_new or super()._begins_with_epochs(directory, start)
+        return self._with_own_start(directory, start, begins_with_epochs=is_new)
 
     def _with_log_start(self, directory: str, start: BrokerStart, log_start: int, first_base: int) -> BrokerStart:
         if self._options.undeletes:
@@ -293,7 +323,7 @@ class RestorePlanner(RecoveryPlanner):
         self, path: str, start: BrokerStart, log_start: int, first_base: int
     ) -> tuple[BrokerStart, int, int]:
         kept = 0 if self._names_partition or self._options.topics else log_start
-        found = recovery_options.deleted_segments(path, kept)
+        found = deleted_segments(path, kept)
         for file, reason in found.skipped[:_MAX_LISTED]:
             self.reporter.warning(f"{file}: not restored: {reason}")
         if (more := len(found.skipped) - _MAX_LISTED) > 0:
@@ -316,7 +346,7 @@ class RestorePlanner(RecoveryPlanner):
         options = self._options
         return bool(super()._changes_undamaged or options.name or options.undeletes or options.resets_epochs)
 
-    def _reported(self, found: "Recovery | Salvage") -> Plan:
+    def _reported(self, found: Recovery) -> Plan:
         plan = super()._reported(found)
         partition = self._new_partition(found.directory)
         if partition is not None and found.directory in self._starts:

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import BinaryIO
 
 from kseg.changes.plan import Content, Piece, Pieces, Plan, Range, Removed, gathered, piece_size
 from kseg.errors import KsegError, PathError, UnsupportedError, errors_at
@@ -21,11 +20,16 @@ from kseg.stores.windows import Buffers
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """``origin``: the real file whose first ``size`` bytes these are; None for new content made of ``pieces``."""
+    """Content of ``size`` bytes, made of ``pieces``; ``origin``: the real file whose first bytes it is, None if it is
+    new."""
 
     origin: str | None
     size: int
-    pieces: Pieces = ()
+    pieces: Pieces
+
+    @classmethod
+    def real(cls, name: str, size: int) -> "File":
+        return cls(name, size, (Range(name, 0, size),))
 
 
 def spill(files: Mapping[str, File]) -> dict[str, File]:
@@ -62,8 +66,6 @@ def spill(files: Mapping[str, File]) -> dict[str, File]:
     return found
 
 
-# Parses the offset in a file name as brokers do.
-
 _LIMIT = 1 << 63
 
 
@@ -77,9 +79,6 @@ def leading_offset(name: str) -> int | None:
     return offset if -_LIMIT <= offset < _LIMIT else None
 
 
-# Errors for partitions on which a broker does not start.
-
-
 class BrokerRefusesError(KsegError):
     """A broker would not start on this; the message gives the reason and a remedy."""
 
@@ -88,8 +87,6 @@ class TransactionConflictError(BrokerRefusesError):
     """Batches of a producer contradict each other: one is outside of its open transaction, or two transactions begin at
     one offset."""
 
-
-_COMPARE_BYTES = 1 << 20
 
 MAX_SIDE_FILE_BYTES = 1 << 28
 """Larger than any index, snapshot or checkpoint."""
@@ -113,7 +110,7 @@ class Workspace(FilesOnDisk):
     def __init__(self, directory: str, jobs: int = 1) -> None:
         super().__init__(directory)
         self.jobs = jobs
-        self.files = {name: File(name, size) for name, size in sorted(self._sizes.items())}
+        self.files = {name: File.real(name, size) for name, size in sorted(self._sizes.items())}
         self.unreadable: set[str] = set()
         """Names of real files with unreadable bytes; if such a file is changed, the whole old file is kept."""
         self._reasons: dict[str, str] = {}
@@ -174,9 +171,8 @@ class Workspace(FilesOnDisk):
 
     def slice(self, name: str, position: int, length: int) -> tuple[Piece, ...]:
         """Returns the pieces that make up a range of the planned content of a file."""
-        file, found = self.files[name], []
-        pieces: Pieces = file.pieces if file.origin is None else (Range(file.origin, 0, file.size),)
-        for piece in pieces:
+        found = []
+        for piece in self.files[name].pieces:
             if length <= 0:
                 break
             size = piece_size(piece)
@@ -191,10 +187,7 @@ class Workspace(FilesOnDisk):
 
         Raises ValueError if they are not contiguous in one file.
         """
-        file = self.files[name]
-        if file.origin is not None:
-            return Place(self.directory) / file.origin, 0
-        pieces = file.pieces
+        pieces = self.files[name].pieces
         if not isinstance(pieces, Content) and len(pieces) == 1 and isinstance(piece := pieces[0], Range):
             return Place(self.directory) / piece.file, piece.position
         raise ValueError(f"{name} is not on disk")
@@ -224,9 +217,10 @@ class Workspace(FilesOnDisk):
         file = self.files[name]
         if size >= file.size:
             return
-        pieces = self.slice(name, 0, size) if file.origin is None else ()
-        self.files[name] = replace(file, size=size, pieces=pieces)
-        if file.origin is not None:
+        if file.origin is None:
+            self.files[name] = File(None, size, self.slice(name, 0, size))
+        else:
+            self.files[name] = File.real(file.origin, size)
             self._reasons[file.origin] = reason
             self._removed.setdefault(file.origin, []).extend(removed)
 
@@ -235,7 +229,7 @@ class Workspace(FilesOnDisk):
         content, size = gathered(pieces)
         file = File(None, size, content)
         if name not in self._moved and self._is_on_disk(name, file):
-            self.files[name] = File(name, file.size)
+            self.files[name] = File.real(name, file.size)
             self._reasons.pop(name, None)
             return
         self.files[name] = file
@@ -248,12 +242,6 @@ class Workspace(FilesOnDisk):
         Workspace.made_bytes += new_bytes
         if self._held_bytes > SPILL_PART_BYTES:
             self._spill()
-
-    def restore(self, name: str, file: File, reason: str) -> None:
-        """Restores an earlier state of a file."""
-        self.files[name] = file
-        if file.origin is None:
-            self._reasons[name] = reason
 
     def _spill(self) -> None:
         if Workspace.made_bytes > SPILL_BYTES:
@@ -296,10 +284,6 @@ class Workspace(FilesOnDisk):
                 plan.delete(name, self._reasons.get(name, ""), self._removed.get(name, ()))
         for origin, name in sorted(names.items(), reverse=True):
             if origin != name:
-                if name in self._sizes and name in names:
-                    raise ValueError(f"{name} would have to be renamed first")
-                if name in self._sizes and not any(step.file == name for step in plan.steps):
-                    plan.delete(name, self._reasons.get(origin, ""))
                 plan.rename(origin, name, self._reasons.get(origin, ""))
         for origin, name in sorted(names.items(), reverse=True):
             if self.files[name].size < self._sizes[origin]:
@@ -315,7 +299,7 @@ class Workspace(FilesOnDisk):
         return plan
 
     def _is_on_disk(self, name: str, file: File) -> bool:
-        """Whether a real file already has the new content."""
+        """Whether a real file already has the new content, each range of it in its own place."""
         if self._sizes.get(name) != file.size:
             return False
         path = Place(self.directory) / name
@@ -325,10 +309,10 @@ class Workspace(FilesOnDisk):
                     if not isinstance(piece, Range):
                         if stream.read(len(piece)) != piece:
                             return False
-                    elif piece.file == name and piece.position == stream.tell():
+                    elif (piece.file, piece.position) != (name, stream.tell()):
+                        return False  # batches of another place are written, whatever is here
+                    else:
                         stream.seek(piece.length, os.SEEK_CUR)
-                    elif not _same(stream, Place(self.directory) / piece.file, piece):
-                        return False
         except OSError as error:
             if is_disk_error(error):
                 return False  # unreadable bytes are written again
@@ -338,16 +322,3 @@ class Workspace(FilesOnDisk):
 
 def _part(piece: Piece, start: int, end: int) -> Piece:
     return Range(piece.file, piece.position + start, end - start) if isinstance(piece, Range) else piece[start:end]
-
-
-def _same(stream: BinaryIO, path: str, piece: Range) -> bool:
-    """Whether the next bytes of a stream equal those of a range."""
-    left = piece.length
-    with Place(path).open() as other:
-        other.seek(piece.position)
-        while left > 0:
-            want = other.read(min(left, _COMPARE_BYTES))
-            if not want or stream.read(len(want)) != want:
-                return False
-            left -= len(want)
-    return True

@@ -6,7 +6,7 @@ if each fits between its neighbours at an offset that is one bit away, and no si
 
 from pathlib import Path
 
-from kseg.recovery.salvage.salvage import Salvage
+from kseg.recovery.result import Salvage
 from kseg.segment.items import Message
 from kseg.sidefiles.indexes import OffsetIndex, TimeIndex
 from kseg.sidefiles.producer_state import ProducerSnapshot
@@ -87,7 +87,7 @@ def _is_either(
         return False  # it alone may have been hit
     is_reported = any(
         cut.message.startswith(f"offsets {mine.start} to {mine[-1]} or {its.start} to {its[-1]} of the batch")
-        for _, cut in found.cuts
+        for cut in found.cuts
     )
     is_there = any(covered(one) == covered(batch) for kept in after.values() for one in kept)
     return (is_reported and not is_there) or not its_others

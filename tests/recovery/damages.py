@@ -134,6 +134,16 @@ def last_offset(batch: bytes) -> int:
     return first_offset(batch) + (int.from_bytes(batch[23:27], "big") if batch[16] == 2 else 0)
 
 
+def broken(batch: bytes) -> bytes:
+    """The batch with a bit of its last byte flipped, so that its checksum is wrong."""
+    return batch[:-1] + bytes([batch[-1] ^ 1])
+
+
+def with_epoch(batch: bytes, epoch: int) -> bytes:
+    """The batch with another leader epoch, which lies outside its checksum."""
+    return batch[:12] + epoch.to_bytes(4, "big", signed=True) + batch[16:]
+
+
 def covered(batch: bytes) -> bytes:
     """What the checksum of a batch speaks for, and that."""
     return batch[17:] if batch[16] == 2 else batch[12:]

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from kernel.rendering import batch, record
 from kseg.changes.apply import Keeping, apply
-from kseg.recovery.broker.loading import Recovery, plan_partition
+from kseg.recovery.broker.loading import plan_partition
 from kseg.recovery.options import BrokerStart
-from kseg.recovery.salvage.salvage import Salvage, plan_salvage
+from kseg.recovery.result import Recovery, Salvage
+from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.salvage.segment_scan import BatchFilter
 from recovery.damages import write
 from segment.segments import entries, sealed

@@ -12,8 +12,8 @@ import pytest
 
 from kseg.errors import KsegError
 from kseg.recovery import planner
-from kseg.recovery.broker.loading import Recovery
 from kseg.recovery.planner import MIN_PARTITIONS, Outcome, PartitionStart, plan_partitions
+from kseg.recovery.result import Recovery
 from kseg.recovery.workspace import Workspace
 from recovery.partitions import START, TESTDATA, TRANSACTIONS
 
@@ -87,16 +87,6 @@ def test_too_much_for_memory_goes_to_a_file(tasks: list[PartitionStart], monkeyp
         for step in one.plan.steps
         for piece in step.pieces
     )
-
-
-def test_unsendable_content_is_planned_again(tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = list(map(steps, outcomes(tasks, 1)))
-    monkeypatch.setattr(planner, "_plan_to_send", _nothing)
-    assert list(map(steps, outcomes(tasks, 2))) == expected
-
-
-def _nothing(*_task: object) -> None:
-    return None
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a forked process has the replaced function")

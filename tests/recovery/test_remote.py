@@ -14,13 +14,8 @@ from kseg.changes.disk import Disk
 from kseg.recovery.remote import fetch, reset_epochs_in_place, trim
 from kseg.stores.remote.segment import ChunkError, RemoteSegment
 from kseg.stores.windows import Buffers
-from recovery.damages import first_offset, last_offset
+from recovery.damages import broken, first_offset, last_offset, with_epoch
 from recovery.partitions import keyed_batch, real_batches
-
-
-def broken(batch: bytes) -> bytes:
-    return batch[:-1] + bytes([batch[-1] ^ 1])
-
 
 PIECES = st.one_of(
     st.integers(0, 12).map(lambda first: keyed_batch(first, b"ab")),
@@ -47,16 +42,16 @@ def test_only_rising_intact_batches_of_the_offsets_stay(pieces: list[bytes], fir
         found = trim(str(path), first, last, Disk())
         assert path.read_bytes() == b"".join(expected)
         assert [each.name for each in path.parent.iterdir()] == [path.name]
-    assert found.next_offset == reached
+    assert found == reached
 
 
 def test_the_epochs_of_all_batches_are_reset(tmp_path: Path) -> None:
-    path, epoch = tmp_path / f"{0:020d}.log", b"\0\0\0\7"
+    path = tmp_path / f"{0:020d}.log"
     batches = real_batches(0)
-    changed = [batch[:12] + epoch + batch[16:] for batch in batches]
+    changed = [with_epoch(batch, 7) for batch in batches]
     path.write_bytes(b"".join(changed[:3]) + b"\xff" * 90 + b"".join(changed[3:]))
     reset_epochs_in_place(str(path), Buffers())
-    reset = [batch[:12] + bytes(4) + batch[16:] for batch in batches]
+    reset = [with_epoch(batch, 0) for batch in batches]
     assert path.read_bytes() == b"".join(reset[:3]) + b"\xff" * 90 + b"".join(reset[3:])
 
 

@@ -17,10 +17,21 @@ from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
 from kseg.recovery import replica
 from kseg.recovery.replica import Agreement, MissingBatches, ReplicasDivergeError, plan_from_replica, replica_of
-from kseg.recovery.salvage.salvage import Salvage
+from kseg.recovery.result import Salvage
 from kseg.recovery.salvage.segment_draft import SalvagedBatches
 from kseg.stores import windows
-from recovery.damages import KINDS, Damage, Segments, covered, first_offset, last_offset, read, with_examples, write
+from recovery.damages import (
+    KINDS,
+    Damage,
+    Segments,
+    covered,
+    first_offset,
+    last_offset,
+    read,
+    with_epoch,
+    with_examples,
+    write,
+)
 from recovery.partitions import (
     PLAIN,
     START,
@@ -170,8 +181,7 @@ def test_a_cleaned_log_is_not_filled_where_no_bytes_are_missing(tmp_path: Path) 
 def test_other_records_at_an_offset_are_refused(partition: Path, tmp_path: Path) -> None:
     replica = copy_of(PLAIN, tmp_path / "other")
     good = read(replica)
-    epoch = b"\0\0\0\x07"
-    change(replica, 116, *[batch[:12] + epoch + batch[16:] for batch in good[116]])
+    change(replica, 116, *[with_epoch(batch, 7) for batch in good[116]])
     log(partition, 76).write_bytes(b"")
     before = contents(partition)
     with pytest.raises(ReplicasDivergeError, match="diverge at offset 116: leader epochs 0 and 7"):
@@ -228,7 +238,7 @@ def test_the_same_batch_twice_is_not_taken_for_one_at_a_wrong_offset(tmp_path: P
 @pytest.mark.parametrize("zeroed", [8, 16])
 def test_a_mended_header_is_that_of_the_replica(zeroed: int, tmp_path: Path) -> None:
     """No checksum covers the leader epoch, so that it cannot be mended without a replica."""
-    batches = [batch[:12] + b"\0\0\0\x07" + batch[16:] for batch in real_batches(0)]
+    batches = [with_epoch(batch, 7) for batch in real_batches(0)]
     broken = batches[3][: 16 - zeroed] + bytes(zeroed) + batches[3][16:]
     here = make(tmp_path / "a-0", {0: [*batches[:3], broken, *batches[4:]]})
     fill(here, make(tmp_path / "b" / "a-0", {0: batches}))
@@ -285,8 +295,7 @@ def sides(draw: st.DrawFn) -> list[Span]:
 
 def batch_of(span: Span, epoch: int = 0) -> bytes:
     """Each offset has its own key."""
-    batch = keyed_batch(span[0], bytes(range(span[0], span[1] + 1)))
-    return batch[:12] + epoch.to_bytes(4, "big", signed=True) + batch[16:]
+    return with_epoch(keyed_batch(span[0], bytes(range(span[0], span[1] + 1))), epoch)
 
 
 def parts_in(path: Path, batches: list[bytes]) -> Iterator[SalvagedBatches]:

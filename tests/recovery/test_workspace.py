@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ def test_batches_around_unreadable_bytes_are_kept(tmp_path: Path, page: int, fai
     found = plan_salvage(str(partition), START)
     apply(found.plan, "recover --mode salvage", Keeping())
     assert log_of(partition) == [batch for batch in whole if batch not in lost]
-    assert [cut.code for _, cut in found.cuts] == ["unreadable-bytes"]
+    assert [cut.loss.code for cut in found.cuts] == ["unreadable-bytes"]
     kept = [one for one in (partition / ".kseg-quarantine").rglob("*") if one.is_file() and one.stat().st_ino == inode]
     assert len(kept) == 1  # whole: what the disk cannot give now it may give to other means
     shutil.rmtree(partition)
@@ -58,41 +59,40 @@ def carried_out(workspace: Workspace, directory: Path) -> dict[str, bytes]:
     return expected
 
 
-def test_nothing_changed_is_an_empty_plan(directory: Path) -> None:
+A, B = b"0123456789", b"bbbb"
+
+
+@pytest.mark.parametrize(
+    ("acts", "expected"),
+    [
+        pytest.param([("write", "b", [b"bb", b"bb"])], {"a": A, "b": B}, id="nothing changed"),
+        pytest.param(
+            [("delete", "b"), ("rename", "a", "c"), ("truncate", "c", 4), ("write", "d", [b"new"])],
+            {"c": b"0123", "d": b"new"}, id="cut, renamed, deleted and new",
+        ),
+        pytest.param(
+            [("write", "d", [Range("a", 6, 4), b"!"]), ("truncate", "a", 6), ("truncate", "d", 3)],
+            {"a": A[:6], "b": B, "d": b"678"}, id="pieces of a file that is cut",
+        ),
+        pytest.param([("rename", "a", "b")], {"b": A}, id="renamed in the place of another"),
+        pytest.param([("rename", "a", "c"), ("write", "a", [A])], {"a": A, "c": A, "b": B}, id="like one renamed away"),
+    ],
+)  # fmt: skip
+def test_a_directory_becomes_what_was_planned(
+    directory: Path, acts: list[tuple[Any, ...]], expected: dict[str, bytes]
+) -> None:
     workspace = Workspace(str(directory))
-    workspace.write("b", [b"bb", b"bb"], "the same")
-    assert not workspace.plan()
+    for act, *arguments in acts:
+        getattr(workspace, act)(*arguments, "reason")
+    assert bool(workspace.plan()) is (expected != {"a": A, "b": B})
+    assert carried_out(workspace, directory) == expected
 
 
-def test_cut_renamed_deleted_and_new(directory: Path) -> None:
-    workspace = Workspace(str(directory))
-    workspace.delete("b", "gone")
-    workspace.rename("a", "c", "moved")
-    workspace.truncate("c", 4, "cut")
-    workspace.write("d", [b"new"], "made")
-    assert carried_out(workspace, directory) == {"c": b"0123", "d": b"new"}
-
-
-def test_pieces_of_a_file_that_is_cut(directory: Path) -> None:
+def test_pieces_are_ranges_of_files(directory: Path) -> None:
     workspace = Workspace(str(directory))
     workspace.write("d", [*workspace.slice("a", 6, 4), b"!"], "moved")
-    workspace.truncate("a", 6, "cut")
     workspace.truncate("d", 3, "cut")
     assert workspace.slice("d", 0, 9) == (Range("a", 6, 3),)
-    assert carried_out(workspace, directory) == {"a": b"012345", "b": b"bbbb", "d": b"678"}
-
-
-def test_renamed_in_the_place_of_another(directory: Path) -> None:
-    workspace = Workspace(str(directory))
-    workspace.rename("a", "b", "swapped")
-    assert carried_out(workspace, directory) == {"b": b"0123456789"}
-
-
-def test_new_content_like_that_of_a_file_renamed_away(directory: Path) -> None:
-    workspace = Workspace(str(directory))
-    workspace.rename("a", "c", "moved")
-    workspace.write("a", [b"0123456789"], "made")
-    assert carried_out(workspace, directory)["a"] == b"0123456789"
 
 
 def test_room_at_the_end_of_an_index_is_let_be_only_where_it_may(directory: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.findings.table import KINDS
-from kseg.recovery.planner import node_file_problems
+from kseg.recovery.options import node_file_problems
 from kseg.verification.log_directories import topic_partition
 from segment.segments import spans
 from verification.log_directories import OTHER_ID, REAL, check, checkpoint, copied, kraft

@@ -12,11 +12,11 @@ The rules are those of 4.4; `kseg.releases.release` has the differences of earli
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise, starmap
 
-from kseg.changes.plan import Piece, Plan, Removed
+from kseg.changes.plan import Piece, Removed
 from kseg.formats.suffixes import (
     CHECKPOINT,
     CLEANED,
@@ -35,14 +35,15 @@ from kseg.formats.suffixes import (
 from kseg.kernel.layout.headers import MAGIC_V2, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32, be64
 from kseg.kernel.state.indexing import EpochState
-from kseg.node.index_interval import Interval, interval_of
+from kseg.node.index_interval import interval_of
 from kseg.quantities import show_time
 from kseg.recovery.broker import segments
-from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateManager
-from kseg.recovery.broker.segments import BrokerSegment, Cut, LeaderEpochs, LogEnd, Loss, ReplayResult, SegmentRemains
+from kseg.recovery.broker.producer_state import ProducerStateManager
+from kseg.recovery.broker.segments import BrokerSegment, LeaderEpochs, LogEnd, ReplayResult, SegmentRemains
 from kseg.recovery.leftovers import only_copies
 from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart, repair_topic_id
-from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, leading_offset
+from kseg.recovery.result import Cut, Loss, Recovery
+from kseg.recovery.workspace import BrokerRefusesError, Workspace, leading_offset
 from kseg.releases.release import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
 from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
@@ -56,17 +57,11 @@ from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import MARKER_SETS_OFFSET
 from kseg.stores.source import check_readable
 
-# Steps of a broker's load: leftovers of a crash, sanity of indexes, segments to split, leader epochs to reset.
-
-# Checks whether a broker's start accepts the indexes of a segment (sanityCheck of OffsetIndex, TimeIndex and
-# TransactionIndex). Since 2.3 only the transaction index is checked.
-#
-# Since 4.4 a broker does not start on a transaction index with another version than 0: such an index is rewritten if
-# its entries are right, and rebuilt with its segment if brokers up to 4.3 do that.
-
 
 def index_problem(segment: BrokerSegment, era: Era) -> str | None:
-    """Returns a problem of the indexes, None if there is none. The segment has an offset index.
+    """Returns a problem for which a broker's start rejects the indexes (sanityCheck of OffsetIndex, TimeIndex and
+    TransactionIndex), None if there is none. Since 2.3 only the transaction index is checked. The segment has an offset
+    index.
 
     Raises BrokerRefusesError for a transaction index that stops a broker.
     """
@@ -113,7 +108,11 @@ def offset_index_problem(segment: BrokerSegment, era: Era) -> str | None:
 
 
 def correct_index_versions(segment: BrokerSegment) -> None:
-    """Rewrites a transaction index whose entries are right but for their versions."""
+    """Rewrites a transaction index whose entries are right but for their versions.
+
+    Since 4.4 a broker does not start on another version than 0. Other wrong indexes are rebuilt with their segment, if
+    brokers up to 4.3 do that.
+    """
     name, workspace = segment.name(TRANSACTION_INDEX), segment.workspace
     if name in workspace:
         index = TransactionIndex(workspace.read(name), segment.base_offset)
@@ -133,13 +132,12 @@ def correct_index_versions(segment: BrokerSegment) -> None:
 
 _LONG_MAX = (1 << 63) - 1
 _LOG_SWAP = LOG + SWAP
-CHECKPOINT_DELETED = CHECKPOINT + DELETED
-"""KRaft snapshots marked as deleted (Snapshots.DELETE_SUFFIX), which a load leaves."""
 
 
 def delete_marked(workspace: Workspace) -> None:
-    """Removes the files that are marked as deleted. Raises PathError."""
-    names = [name for name in workspace.names(DELETED) if not name.endswith(CHECKPOINT_DELETED)]
+    """Removes the files that are marked as deleted, but for KRaft snapshots (Snapshots.DELETE_SUFFIX). Raises
+    PathError."""
+    names = [name for name in workspace.names(DELETED) if not name.endswith(CHECKPOINT + DELETED)]
     lost = only_copies(workspace.directory) if names else {}
     for name in names:
         workspace.delete(name, "was to be deleted", lost.get(name, ()))
@@ -205,11 +203,6 @@ def _rename_all(workspace: Workspace, swaps: list[str], by_first: bool) -> None:
         workspace.rename(name, name.removesuffix(SWAP), "completes an interrupted swap")
 
 
-# Sets the leader epochs of a planned segment to 0, so that consumer groups of a new cluster can continue.
-#
-# A consumer that commits an offset stores the batch's leader epoch with it, and waits as long as the leader has a
-# lower one. Checksums of batches do not cover the field.
-
 _ZERO = bytes(4)
 """The new bytes of partitionLeaderEpoch."""
 
@@ -222,7 +215,12 @@ def epoch_positions(headers: HeaderRows) -> Iterator[int]:
 
 
 def reset_epochs(workspace: Workspace, segment: BrokerSegment) -> None:
-    """Replaces the content of the segment's .log in the workspace."""
+    """Sets the leader epochs of the segment's .log in the workspace to 0, so that consumer groups of a new cluster can
+    continue.
+
+    A consumer that commits an offset stores the batch's leader epoch with it, and waits as long as the leader has a
+    lower one. Checksums of batches do not cover the field.
+    """
     pieces: list[Piece] = []
     done = 0
     for headers in segment.headers():
@@ -235,17 +233,16 @@ def reset_epochs(workspace: Workspace, segment: BrokerSegment) -> None:
         workspace.write(segment.log, pieces, "leader epochs are set to 0")
 
 
-# Splits a segment whose offsets overflow the 32-bit index: 2^31 - 1 above the base offset (KAFKA-6264).
-#
-# Compaction by brokers before 1.0 could create such segments. Since 2.0 a broker splits them when it starts
-# (LocalLog.splitOverflowedSegment): a part ends before the first batch that does not fit, and the next part begins
-# there.
-
 _REASON = "its offsets overflow the 32-bit index of one segment"
 
 
 def split(segment: BrokerSegment, outside: int) -> list[str]:
-    """Replaces the segment in the workspace by its parts, without indexes. Returns their names without suffix.
+    """Replaces a segment whose offsets overflow the 32-bit index, 2^31 - 1 above the base offset, by its parts in the
+    workspace, without indexes. Returns their names without suffix.
+
+    Compaction by brokers before 1.0 could create such segments (KAFKA-6264). Since 2.0 a broker splits them when it
+    starts (LocalLog.splitOverflowedSegment): a part ends before the first batch that does not fit, and the next part
+    begins there.
 
     Raises BrokerRefusesError if a broker does not split it because no offset is too high, or fails in it.
     """
@@ -293,16 +290,8 @@ def _refusal(segment: BrokerSegment, outside: int, why: str) -> BrokerRefusesErr
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ScanResult:
-    """The result of a scan that began with these ``producers`` (`ProducerStateManager.fingerprint`): the ``files`` of
-    the segment afterwards, its leader ``epochs`` with their start offsets, and the snapshot at its end: offset, name
-    and file."""
-
-    producers: int
-    files: tuple[File | None, ...]
-    epochs: list[tuple[int, int]]
-    snapshot: tuple[int, str, File] | None
+ScanResult = tuple[list[tuple[int, int]], tuple[int, bytes] | None]
+"""Leader epochs of a segment with their start offsets, and the snapshot at its end: offset and content."""
 
 
 class _OverflowError(Exception):
@@ -337,8 +326,8 @@ class PartitionLoad:
         """Stems of the parts of split segments."""
         self._swapped: list[str] = []
         """Stems of .log.swap files to recover, or since 3.0 renamed; see `handle_leftovers`."""
-        self._scans: dict[str, ScanResult] = {}
-        """Scans while segments are loaded, by the name of the .log: see `_recall`."""
+        self._scans: dict[object, ScanResult] = {}
+        """Scans while segments are loaded, by `_scan_key`."""
         self._is_loading = self._rebuilds_all = False
 
     def run(self, is_deleted: bool = False) -> None:
@@ -477,7 +466,7 @@ class PartitionLoad:
         era = self.start.era
         manager, each = self._scan(segment)
         # Most segments are scanned only once.
-        producers = manager.fingerprint() if self._is_loading or segment.log in self._scans else 0
+        producers = manager.fingerprint() if self._is_loading or self._scans else 0
         epochs: list[tuple[int, int]] = []
 
         def add_epoch(epoch: int, start_offset: int) -> None:
@@ -487,9 +476,12 @@ class PartitionLoad:
 
         if segment.log not in self.scanned:
             self.scanned.append(segment.log)
-        if (known := self._recall(segment, producers, manager)) is not None:
-            for change in known:
+        if (known := self._recall(segment, producers)) is not None:
+            changes, snapshot = known
+            for change in changes:
                 add_epoch(*change)
+            if snapshot is not None:
+                manager.write_snapshot(*snapshot)
             return 0
         found = segment.recover(self.interval.size, era, each, add_epoch)
         if found.outside is not None:
@@ -506,31 +498,22 @@ class PartitionLoad:
             manager.take_snapshot()
         if self._is_loading:
             end = manager.end_offset
-            name = manager.offsets.get(end)
-            snapshot = None if name is None else (end, name, self.workspace.files[name])
-            self._scans[segment.log] = ScanResult(producers, self._files_of(segment), epochs, snapshot)
+            snapshot = (end, self.workspace.read(manager.offsets[end])) if end in manager.offsets else None
+            self._scans[self._scan_key(segment, producers)] = epochs, snapshot
         return cut
 
-    def _recall(
-        self, segment: BrokerSegment, producers: int, manager: ProducerStateManager
-    ) -> list[tuple[int, int]] | None:
-        """Returns the epochs of an earlier scan with the same input, and restores its snapshot; None if there is none.
+    def _recall(self, segment: BrokerSegment, producers: int) -> ScanResult | None:
+        """Returns the results of an earlier scan of the same segment, None if there is none.
 
         A broker scans a segment without an index while it loads, and once more after an unclean stop. The second scan
         differs only if the producers at the segment's base do, because an earlier segment has made a new snapshot of
         them.
         """
-        scan = self._scans.get(segment.log)
-        if scan is None or scan.producers != producers or scan.files != self._files_of(segment):
-            return None
-        if scan.snapshot is not None:
-            offset, name, file = scan.snapshot
-            self.workspace.restore(name, file, SNAPSHOT_REASON)
-            manager.offsets[offset] = name
-        return scan.epochs
+        return self._scans.get(self._scan_key(segment, producers)) if self._scans else None
 
-    def _files_of(self, segment: BrokerSegment) -> tuple[File | None, ...]:
-        return tuple(self.workspace.files.get(segment.name(kind)) for kind in SEGMENT_SUFFIXES)
+    def _scan_key(self, segment: BrokerSegment, producers: int) -> object:
+        """Returns what a scan depends on: the files of the segment, and the state of the producers at its base."""
+        return (producers, *((name, self.workspace.files.get(name)) for name in map(segment.name, SEGMENT_SUFFIXES)))
 
     def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[HeaderRows], ReplayResult]]:
         """Returns the producer state at the base of a segment, and the function that replays its batches."""
@@ -555,7 +538,7 @@ class PartitionLoad:
     def _cut(self, segment: BrokerSegment, position: int, next_offset: int, reason: str) -> None:
         """Truncates the .log, and records what is removed."""
         loss, length = self._loss(segment, position), segment.size - position
-        self.cuts.append(Cut(segment.log, position, length, next_offset, loss=loss))
+        self.cuts.append(Cut(segment.log, position, length, loss, next_offset))
         removed = Removed(position, length, reason, *loss.offsets, loss.records)
         self.workspace.truncate(segment.log, position, reason, [removed])
 
@@ -701,23 +684,6 @@ class PartitionLoad:
         return LeaderEpochs(entries_of(items), self.start.era.has_strict_epochs)
 
 
-@dataclass(slots=True)
-class Recovery:
-    """The plan for a partition and its facts. ``next_offset``: the log end afterwards; ``logs``: the names of the
-    segments before, of which ``scanned`` were read; ``interval``: that of the indexes, None if there are none;
-    ``remains``: damage that a broker's rules leave; ``unrepaired``: sentences about other problems that remain."""
-
-    directory: str
-    plan: Plan
-    next_offset: int
-    cuts: list[Cut] = field(default_factory=list)
-    scanned: list[str] = field(default_factory=list)
-    logs: list[str] = field(default_factory=list)
-    interval: Interval | None = None
-    remains: list[segments.Remaining] = field(default_factory=list)
-    unrepaired: str = ""
-
-
 def plan_partition(directory: str, start: BrokerStart) -> Recovery:
     """Plans the recovery. A partition with .kafka segments only is recovered as 0.7 does.
 
@@ -771,7 +737,7 @@ def _load_07(directory: str, workspace: Workspace, was_clean: bool) -> Recovery:
             if end < size:
                 check_readable(reader.source.path)
                 loss, reason = _lost(reader, end, base), "cut at the first message that is not valid"
-                cuts.append(Cut(last, end, size - end, base + end, loss=loss))
+                cuts.append(Cut(last, end, size - end, loss, base + end))
                 removed = Removed(end, size - end, reason, None, None, loss.records)
                 workspace.truncate(last, end, reason, [removed])
     return Recovery(

@@ -30,10 +30,6 @@ from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import MAX_PRODUCERS, Abort, ProducerStateEntry, ProducerStates
 
-# Reads transaction markers as a broker's producer replay does, including malformed ones with a right checksum.
-#
-# Sources: ProducerAppendInfo.append, EndTransactionMarker, DefaultRecordBatch.iterator of Kafka 4.3.1.
-
 _CREATE_TIME = TIMESTAMP_TYPES.index("CreateTime")
 
 
@@ -51,7 +47,10 @@ class BadMarkerError(Exception):
 
 def read_marker(data: bytes, scratch: Scratch) -> tuple[int, int, int]:
     """Returns the type (ABORT or COMMIT), coordinator epoch and timestamp in ms of the marker in a control batch, whose
-    record count is at least one. Raises BadMarkerError."""
+    record count is at least one, as a broker's producer replay does. Raises BadMarkerError.
+
+    Sources: ProducerAppendInfo.append, EndTransactionMarker, DefaultRecordBatch.iterator of Kafka 4.3.1.
+    """
     batch = RecordBatch(data, 0, len(data), MAGIC_V2, True, scratch)
     count, is_compressed = batch.header.record_count, batch.header.codec != 0
     if count < 0:
@@ -77,15 +76,12 @@ def read_marker(data: bytes, scratch: Scratch) -> tuple[int, int, int]:
     return control.type_id, control.fields["coordinatorEpoch"], first.timestamp or 0
 
 
-# Effects of reading a whole segment in a broker's replay (UnifiedLog.loadProducersFromRecords).
-#
-# A broker that replays a segment applies the updates of all its batches together, and ends their transactions
-# afterwards. Two transactions that begin at one offset are then one, and cannot both end: the broker dies. A producer
-# whose epoch is the same before and after the read keeps its last batch, even if an epoch in between has no batch.
-
-
 def end_together(opened: dict[int, int], read: Iterable[HeaderRows], lost: set[int]) -> str:
     """Returns why a broker dies when it ends the transactions of these batches, "" if it does not.
+
+    A broker that replays a segment applies the updates of all its batches together, and ends their transactions
+    afterwards (UnifiedLog.loadProducersFromRecords). Two transactions that begin at one offset are then one, and cannot
+    both end.
 
     ``opened``: first offsets of the transactions that were open before, by producer; ``lost``: those of open
     transactions that an earlier read ended together with another one. Both are updated.
@@ -119,7 +115,6 @@ def produced(headers: HeaderRows) -> Iterator[tuple[int, int, int, int]]:
             yield producer_id, attributes, first, count
 
 
-SNAPSHOT_REASON = "producer state at this offset"
 _LARGEST_BYTES = snapshots.HEADER_BYTES + MAX_PRODUCERS * snapshots.ENTRY.size
 
 _HINT = (
@@ -173,12 +168,15 @@ class ProducerStateManager:
         """Writes a snapshot at the end offset, unless there is one at this offset or a higher one."""
         if self.end_offset <= self.snapshot_offset:
             return
-        name = segment_stem(self.end_offset) + SNAPSHOT
         entries = self.state.entries(self._era.marker_effect)
         content = snapshots.build_producer_snapshot(entries, _ORDERS[self._era.snapshot_order])
-        self._workspace.write(name, [content], SNAPSHOT_REASON)
-        self.offsets[self.end_offset] = name
+        self.write_snapshot(self.end_offset, content)
         self.snapshot_offset = self.end_offset
+
+    def write_snapshot(self, offset: int, content: bytes) -> None:
+        """Writes the snapshot at an offset."""
+        name = self.offsets[offset] = segment_stem(offset) + SNAPSHOT
+        self._workspace.write(name, [content], "producer state at this offset")
 
     def fingerprint(self) -> int:
         """Returns a number that is equal for equal states in this run of the program."""
@@ -393,7 +391,8 @@ class ProducerStateManager:
             if may_share and (why := end_together(opened, segment.claimed(start, stop), lost)):
                 raise TransactionConflictError(f"{segment.path}: {why}: {_HINT}")
             for index, entry in enumerate(self.state.entries()):
-                # The state has lost the batch of a producer because of an epoch within the read.
+                # A producer whose epoch is the same before and after the read keeps its last batch, even if an epoch
+                # in between has no batch.
                 old = before.get(entry.producer_id)
                 if old and old.has_batch and not entry.has_batch and entry.producer_epoch == old.producer_epoch:
                     self.state.restore_batch(index, old)

@@ -2,7 +2,7 @@
 intact batches in removed bytes, and damage that stays in the log."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2, V2_COUNT
 from kseg.kernel.scan import headers as kernel
 from kseg.kernel.state import indexing
+from kseg.recovery.result import Loss, Remaining
 from kseg.recovery.workspace import BrokerRefusesError, Workspace, leading_offset
 from kseg.releases.release import Era
 from kseg.segment.files import METADATA_TOPIC, directory_name, parse_partition_name
@@ -31,14 +32,10 @@ from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index
 from kseg.stores.source import Source, check_readable, open_source, unreadable_error
 from kseg.stores.windows import LARGEST_WINDOW_BYTES, Buffers, Windows
 
-# The leader epochs of a partition, with the rules of Kafka's LeaderEpochFileCache.
-
-_CHANGES_AT_ONCE = 64
-
 
 class LeaderEpochs:
-    """Entries (epoch, start offset), both rising. ``is_strict``: an epoch that contradicts them is ignored (1.1 and
-    older)."""
+    """The leader epochs of a partition, with the rules of Kafka's LeaderEpochFileCache: entries (epoch, start offset),
+    both rising. ``is_strict``: an epoch that contradicts them is ignored (1.1 and older)."""
 
     def __init__(self, entries: Iterable[EpochEntry] = (), is_strict: bool = False) -> None:
         self._is_strict = is_strict
@@ -74,25 +71,22 @@ class LeaderEpochs:
 def epoch_changes(headers: HeaderRows, state: indexing.EpochState) -> Iterator[tuple[int, int]]:
     """Yields epoch and base offset of each v2 batch whose leader epoch differs from the previous batch's. ``state`` is
     that of the batches before, and updated."""
-    done, found = 0, int64s(_CHANGES_AT_ONCE * indexing.CHANGE_WIDTH)
-    while done < headers.count:
-        done = indexing.changes(headers.rows, done, headers.count, state, found)
-        for at in range(0, state.found * indexing.CHANGE_WIDTH, indexing.CHANGE_WIDTH):
-            epoch, start_offset, _ = found[at : at + indexing.CHANGE_WIDTH]
-            if epoch >= 0:
-                yield epoch, start_offset
-
-
-# Reads the batches of a segment that a broker's recovery accepts, up to the first that it rejects.
-#
-# Rules: Kafka's FileLogInputStream and RecordBatch.ensureValid. Only the size and the outer checksum count. Unlike
-# kseg's readers, a broker does not check the magic byte of v2, which no checksum covers: any magic above 2 is read as
-# v2.
+    found = int64s(headers.count * indexing.CHANGE_WIDTH)
+    indexing.changes(headers.rows, 0, headers.count, state, found)
+    for at in range(0, state.found * indexing.CHANGE_WIDTH, indexing.CHANGE_WIDTH):
+        epoch, start_offset, _ = found[at : at + indexing.CHANGE_WIDTH]
+        if epoch >= 0:
+            yield epoch, start_offset
 
 
 @dataclass(slots=True)
 class AcceptedBatches:
-    """Iterates over `HeaderRows` of a source's first ``size`` bytes; ``position`` is the end of the accepted batches.
+    """Iterates over `HeaderRows` of a source's first ``size`` bytes, up to the first batch that a broker's recovery
+    rejects; ``position`` is the end of the accepted batches.
+
+    Rules: Kafka's FileLogInputStream and RecordBatch.ensureValid. Only the size and the outer checksum count. Unlike
+    kseg's readers, a broker does not check the magic byte of v2, which no checksum covers: any magic above 2 is read as
+    v2.
 
     ``max_size``: max.message.bytes of a broker that treats larger messages as corrupt; such a broker does not know v2,
     whose checksum is at another place. ``jobs`` threads read a large file. ``buffers`` are used if given.
@@ -536,20 +530,6 @@ _CODES = {
 }
 
 
-class Remaining(NamedTuple):
-    """A problem of the batch at ``position``, with the code of verify; ``offset`` is -1 if unknown.
-
-    ``missing``: first and last offset of a gap before the batch.
-    """
-
-    file: str
-    position: int
-    offset: int
-    code: str
-    text: str
-    missing: tuple[int, int] | None = None
-
-
 class SegmentRemains:
     """The problems found by a scan of one segment, whose batches ``chain`` has followed."""
 
@@ -598,52 +578,6 @@ def remaining(directory: str, bases: Iterable[int], scanned: Mapping[int, Segmen
     return sorted(found)
 
 
-@dataclass(slots=True)
-class Loss:
-    """The removed intact batches: ``first_offset`` to ``last_offset``, timestamps in ms; -1 if there are none.
-
-    ``code``: the damage at the start of the removed range, "" if an intact batch begins there.
-    """
-
-    batches: int = 0
-    records: int = 0
-    first_offset: int = -1
-    last_offset: int = -1
-    first_timestamp: int = -1
-    last_timestamp: int = -1
-    code: str = ""
-
-    @property
-    def offsets(self) -> tuple[int | None, int | None]:
-        """The first and last lost offset, None if there are none."""
-        return (self.first_offset, self.last_offset) if self.first_offset >= 0 else (None, None)
-
-    def add(self, other: "Loss") -> None:
-        """Adds a loss that follows this one."""
-        self.batches += other.batches
-        self.records += other.records
-        if other.first_offset >= 0:
-            self.first_offset = other.first_offset if self.first_offset < 0 else self.first_offset
-            self.last_offset = max(self.last_offset, other.last_offset)
-        if other.first_timestamp >= 0:
-            known = self.first_timestamp if self.first_timestamp >= 0 else other.first_timestamp
-            self.first_timestamp = min(known, other.first_timestamp)
-        self.last_timestamp = max(self.last_timestamp, other.last_timestamp)
-
-
-@dataclass(slots=True)
-class Cut:
-    """``length`` bytes removed at the end of ``file``, from ``position`` on. ``next_offset``: the log end afterwards;
-    ``dropped``: the .log files of later segments, which are deleted; ``loss``: the intact batches in all of these."""
-
-    file: str
-    position: int
-    length: int
-    next_offset: int
-    dropped: list[str] = field(default_factory=list)
-    loss: Loss = field(default_factory=Loss)
-
-
 def lost_behind(path: str, position: int) -> Loss:
     """Returns the loss from a position of a .log on. Raises PathError if the file, or some of its bytes, cannot be
     read."""
@@ -657,18 +591,16 @@ def lost_behind(path: str, position: int) -> Loss:
                     raise unreadable_error(path, reader.source.unreadable)
                 code = item.code if number == 0 else code
                 continue
-            rows = int64s(item.count * layout.BATCH_WIDTH)
-            kernel.read(reader.buffer, item.rows, item.count, False, 0, rows)
-            if number == 0 and not rows[layout.BATCH_STATE] & layout.CRC_RIGHT:
+            headers = HeaderRows(reader.headers(item), item.count)
+            if number == 0 and not headers[0].has_right_crc:
                 code = "crc-mismatch"
-            for i, at in enumerate(range(0, item.count * layout.BATCH_WIDTH, layout.BATCH_WIDTH)):
+            for i, row in enumerate(headers if min(headers.records) < 0 else ()):
                 # The headers of compressed messages of v0 and v1 lack their first offset and count.
-                if rows[at + layout.BATCH_COUNT] < 0 and rows[at + layout.BATCH_STATE] & layout.CRC_RIGHT:
+                if row.records < 0 and row.has_right_crc:
                     seen = reader.batch(item, i, keep=False).survey()
-                    rows[at + layout.BATCH_COUNT] = seen.count
-                    if seen.first_offset is not None:
-                        rows[at + layout.BATCH_FIRST_OFFSET] = seen.first_offset
-            kernel.follow(rows, item.count, state)
+                    first = row.first_offset if seen.first_offset is None else seen.first_offset
+                    headers[i] = row._replace(records=seen.count, first_offset=first)
+            kernel.follow(headers.rows, item.count, state)
     batches = state.v0 + state.v1 + state.v2
     first, last = (state.first_offset, state.last_offset) if batches else (-1, -1)
     return Loss(batches, state.records, first, last, state.least_timestamp, state.largest_timestamp, code)
@@ -686,7 +618,7 @@ def intact_in(path: str, ranges: Sequence[Damage], scratch: Scratch) -> list[Los
 
 
 def _intact_in(source: Source, range_: Damage, scratch: Scratch) -> Loss:
-    found, start = Loss(), range_.position
+    found, start = Loss(code=range_.code), range_.position
     while start + MIN_BYTES <= range_.end:
         head = bytes(source.buffer[start : start + HEADER_BYTES])
         end = start + layout.be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD

@@ -32,11 +32,6 @@ from kseg.sidefiles.producer_state import read_producer_snapshot
 from kseg.stores.place import Place
 from kseg.stores.source import Source, open_source
 
-# Determines offsets of batches from side files, because no checksum covers the offset of a v1 or v2 batch.
-#
-# Producer snapshots have a checksum: a producer's entry proves the offset of its last batch. Offset and time indexes
-# have none: they only decide between two batches one of which must be wrong.
-
 _MAX_BYTES = 64 << 20
 """Limit of the bytes read of all snapshots together."""
 
@@ -61,7 +56,12 @@ class _Snapshots(NamedTuple):
 
 
 class OffsetEvidence:
-    """The evidence of one partition. Files are read on first use; unreadable and too large ones are ignored."""
+    """The evidence in side files of one partition, because no checksum covers the offset of a v1 or v2 batch. Files are
+    read on first use; unreadable and too large ones are ignored.
+
+    Producer snapshots have a checksum: a producer's entry proves the offset of its last batch. Offset and time indexes
+    have none: they only decide between two batches one of which must be wrong.
+    """
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -174,15 +174,13 @@ def _reach_at(source: Source, position: int) -> tuple[int, int] | None:
     return offsets_of(bytes(source.buffer[position : position + OFFSETS_BYTES]))
 
 
-# Determines the offsets of compressed v0 and v1 messages, whose first offset is known only after decompression.
-
 _LARGE_OFFSET = 1 << 40
 _MIN_OFFSET = -(1 << 62)
 """Last offsets below this cannot be counted back from; they are as wrong as negative ones."""
 
 
 class CompressedMessages:
-    """The compressed messages of one file."""
+    """The compressed v0 and v1 messages of one file, whose first offset is known only after decompression."""
 
     def __init__(self, source: Source, scratch: Scratch) -> None:
         self._source = source

@@ -8,7 +8,7 @@ finds nothing more to truncate, and builds all side files.
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 
@@ -23,8 +23,9 @@ from kseg.kernel.scan.frames import WALK_RECORDS
 from kseg.node.belonging import FOREIGN_BATCHES, WeighedSegment, foreign_segments, index_fits
 from kseg.recovery.broker.loading import PartitionLoad, delete_marked
 from kseg.recovery.broker.producer_state import produced
-from kseg.recovery.broker.segments import BrokerSegment, Loss, Remaining, intact_in, remaining
+from kseg.recovery.broker.segments import BrokerSegment, intact_in, remaining
 from kseg.recovery.options import EPOCHS_REPAIRED, BrokerStart, repair_topic_id
+from kseg.recovery.result import Cut, Salvage
 from kseg.recovery.salvage.header_repair import OffsetEvidence, with_right_header, with_right_magic
 from kseg.recovery.salvage.relocation import Relocation
 from kseg.recovery.salvage.segment_assembly import assemble, segment_sources
@@ -45,43 +46,15 @@ _FOREIGN = "its batches belong to another partition"
 _MISNAMED = "a segment is named by its base offset"
 
 
-@dataclass(slots=True)
-class Salvage:
-    """The plan for one partition. ``cuts``: the removed ranges by file; ``more_cuts``: the number of those not listed;
-    ``losses``: for each of ``cuts`` its intact batches.
-
-    ``repaired``: number of batches with a repaired header; ``moved``: number of moved runs of batches; ``ambiguous``:
-    removed batches whose offsets may be right. ``is_compacted``: the log was compacted; then the plan's gaps include
-    offsets that the cleaner removed where bytes are damaged, but no others that it removed. ``remains``: problems of
-    batches that are kept; ``unrepaired``: sentences about other problems that remain; ``not_dropped``: offsets to drop
-    that no intact batch has; ``log_start``: the new log start offset if the recorded one is beyond the end of the log.
-    """
-
-    directory: str
-    plan: Plan
-    next_offset: int
-    cuts: list[tuple[str, Damage]] = field(default_factory=list)
-    more_cuts: int = 0
-    losses: list[Loss] = field(default_factory=list)
-    repaired: int = 0
-    moved: int = 0
-    ambiguous: int = 0
-    is_compacted: bool = False
-    remains: list[Remaining] = field(default_factory=list)
-    unrepaired: str = ""
-    log_start: int | None = None
-    not_dropped: list[int] = field(default_factory=list)
-
-
 def plan_salvage(
     directory: str,
     start: BrokerStart,
     is_compacted: Callable[[], bool] = lambda: False,
     batch_filter: BatchFilter | None = None,
-    begin_filling: "Callable[[Attempt], object] | None" = None,
+    make_attempt: "Callable[..., Attempt] | None" = None,
 ) -> Salvage:
     """Plans the salvage. ``is_compacted``: whether gaps may come from the log cleaner, called if the log does not show
-    it; ``batch_filter``: the intact batches to drop; ``begin_filling``: for gaps, from another replica.
+    it; ``batch_filter``: the intact batches to drop; ``make_attempt``: makes an `Attempt`, or one of a subclass.
 
     Batches that a broker's loader rejects are left out of a further attempt. Raises TransactionConflictError if it
     would reject the last one, too, and BrokerRefusesError if a broker would not start for another reason than damage of
@@ -90,9 +63,9 @@ def plan_salvage(
     rejected: dict[int, Problem] = {}
     left, keeps_snapshots, batch_filter = _MAX_ATTEMPTS, True, batch_filter or BatchFilter()
     while True:
-        attempt = Attempt(directory, start, Scratch(), is_compacted, batch_filter, rejected, keeps_snapshots)
-        if begin_filling is not None:
-            begin_filling(attempt)
+        attempt = (make_attempt or Attempt)(
+            directory, start, Scratch(), is_compacted, batch_filter, rejected, keeps_snapshots
+        )
         left -= 1
         try:
             return attempt.plan()
@@ -171,10 +144,6 @@ class Attempt:
         self._removed: dict[SegmentDraft, list[Removed]] = {}
         """The removed ranges of its file, for each segment: a new one may have the name of another's file."""
         self._result = Salvage(directory, Plan(directory), 0)
-        self.fill: Callable[[list[SegmentDraft]], None] = lambda _drafts: None
-        """Puts batches that only another replica has into the segments."""
-        self.known_offsets: Callable[[set[bytes]], dict[bytes, int]] = lambda _prints: {}
-        """Returns the first offsets that batches have in the replica, by `fingerprint`."""
         self.from_replica: list[ReplicaOffsets] = []
         """The offsets that come from another replica, and those not taken."""
         self.replica_bases: Mapping[str, int] = {}
@@ -188,7 +157,7 @@ class Attempt:
             if draft.epochs_fall or (draft.is_changed and (draft.has_epochs or draft.extra or not draft.path)):
                 self.load_parts(draft)
                 repair_epochs(draft)
-        self.fill(self.drafts)
+        self.fill()
         self.leave_out(self._rejected)
         load, drafts = self.load, self.drafts
         if not all(draft.is_empty for draft in drafts) and drafts[-1].next_offset < load.start.log_start_offset:
@@ -215,7 +184,14 @@ class Attempt:
             self._recorded(draft)
         holes = _gaps_of([draft for draft in self.drafts if draft in segments or draft.is_changed], False)
         next_offset = max((draft.next_offset for draft in segments), default=0)
-        return next_offset, holes, not all(loss.batches for loss in self._result.losses)
+        return next_offset, holes, not all(cut.loss.batches for cut in self._result.cuts)
+
+    def fill(self) -> None:
+        """Puts batches that only another replica has into the segments, and takes those with wrong offsets out."""
+
+    def known_offsets(self, _prints: set[bytes]) -> dict[bytes, int]:
+        """Returns the first offsets that batches have in another replica, by `fingerprint`."""
+        return {}
 
     # What a broker's start would stop at, and what it would remove
 
@@ -371,8 +347,10 @@ class Attempt:
             return self._removed[draft]
         found, listed = self._result, sorted(draft.cuts, key=lambda cut: cut.position)
         losses = intact_in(draft.path, listed, self.scratch)
-        found.cuts += [(draft.file, cut) for cut in listed]
-        found.losses += losses
+        found.cuts += [
+            Cut(draft.file, cut.position, cut.length, loss, message=cut.message)
+            for cut, loss in zip(listed, losses, strict=True)
+        ]
         found.more_cuts += draft.more_cuts
         found.ambiguous += draft.ambiguous
         found.moved += sum(not (part.head or part.path in self.replica_bases) for part in draft.extra)
@@ -477,13 +455,6 @@ def remove_leftovers(workspace: Workspace, sources: Container[str]) -> None:
                 workspace.delete(name, "belongs to no segment")
 
 
-# Finds producers that write outside of their own open transaction; a broker does not start on such a log.
-#
-# ProducerAppendInfo.appendDataBatch of Kafka 4.3.1 raises InvalidTxnStateException for a batch that is not
-# transactional while its producer has a transaction open. A producer is either transactional or not: the producer
-# snapshots say which, else the kind of batch of which it has fewer is left out; markers are transactional. For equal
-# numbers the kind that is rarer in the log is left out, then the kind with fewer records.
-
 _CODE = "transaction-state"
 _LOG = -1
 """Stands for all producers, whose ids are at least 0."""
@@ -492,8 +463,15 @@ _LOG = -1
 def transaction_conflicts(
     headers: Callable[[], Iterable[HeaderRows]], known: Mapping[int, bool] | None = None
 ) -> dict[int, Problem]:
-    """Returns the batches to leave out, by first offset. Each call of ``headers`` yields all batches of the log,
-    rising; ``known``: whether producers are transactional."""
+    """Returns the batches to leave out, by first offset, of producers that write outside of their own open transaction:
+    a broker does not start on such a log. Each call of ``headers`` yields all batches of the log, rising; ``known``:
+    whether producers are transactional.
+
+    ProducerAppendInfo.appendDataBatch of Kafka 4.3.1 raises InvalidTxnStateException for a batch that is not
+    transactional while its producer has a transaction open. A producer is either transactional or not: the producer
+    snapshots say which, else the kind of batch of which it has fewer is left out; markers are transactional. For equal
+    numbers the kind that is rarer in the log is left out, then the kind with fewer records.
+    """
     batches, records = Counter[tuple[int, bool]](), Counter[tuple[int, bool]]()
     for producer_id, attributes, _, count in chain.from_iterable(map(produced, headers())):
         is_transactional = attributes & TRANSACTIONAL > 0
@@ -524,12 +502,6 @@ def transaction_conflicts(
     return found
 
 
-# Finds batches whose records are unproven: their checksum is wrong, or their records cannot be decoded.
-#
-# Salvage removes those with a wrong checksum, and the others on request. Single records in them may still be
-# decodable: they are printed, and never written to a log.
-
-
 def files_of(directory: str) -> list[SegmentFile]:
     """Returns the files of a partition directory from which salvage takes batches. Raises PathError."""
     workspace = Workspace(directory)
@@ -537,7 +509,9 @@ def files_of(directory: str) -> list[SegmentFile]:
 
 
 def broken_batches(file: SegmentFile, scratch: Scratch) -> Iterator[Batch]:
-    """Yields the batches of a file with unproven records, except those whose header can be repaired.
+    """Yields the batches of a file whose records are unproven, except those whose header can be repaired: their
+    checksum is wrong, or their records cannot be decoded. Salvage removes the former, and the latter on request. Single
+    records in them may still be decodable: they are printed, and never written to a log.
 
     Includes batches that are truncated or have a wrong length. Raises PathError if the file cannot be read.
     """

@@ -32,12 +32,6 @@ from kseg.segment.writer import LARGEST_DELTA
 from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.source import open_source
 
-# Finds the files of a partition from which salvage takes batches.
-#
-# A `.log` under another name, such as `.log.bak`, and files that a cleaning left (`.log.swap`, `.log.cleaned`) contain
-# batches of the partition like any segment; so does any other file that begins with batches. Files marked `.deleted`
-# are ignored, because a broker removes them when it starts. Compressed files and KRaft snapshots are left unchanged.
-
 
 class SegmentSource(NamedTuple):
     """One file. ``base``: the offset in its name, None if there is none; ``is_named``: whether brokers use such
@@ -50,7 +44,13 @@ class SegmentSource(NamedTuple):
 
 def segment_sources(workspace: Workspace) -> list[SegmentSource]:
     """Returns the segments by base offset, then all other files with batches by name. Raises PathError if a file cannot
-    be opened."""
+    be opened.
+
+    A `.log` under another name, such as `.log.bak`, and files that a cleaning left (`.log.swap`, `.log.cleaned`)
+    contain batches of the partition like any segment; so does any other file that begins with batches. Files marked
+    `.deleted` are ignored, because a broker removes them when it starts. Compressed files and KRaft snapshots are left
+    unchanged.
+    """
     found = []
     for name in workspace.names():
         is_log = name.endswith(LOG) or LOG + "." in name
@@ -74,21 +74,11 @@ def _holds_batches(workspace: Workspace, name: str) -> bool:
         return holds_batches(source, "")
 
 
-def _is_of_broker(source: SegmentSource) -> bool:
-    """Whether a broker reads or removes files with such a name."""
-    return source.name.endswith((LOG, SWAP, CLEANED, *SIDE_SUFFIXES))
-
-
-# Chooses among batches that claim the same offsets so that most records are kept.
-#
-# This is weighted interval scheduling over pieces: runs of batches with contiguous offsets. Overlapping pieces are
-# first cut where another one begins or ends, so that only the conflicting batches are decided on.
-
 _RECORD_BITS = 60
 
 
 class OffsetInterval(NamedTuple):
-    """Batches at ``[start, end)`` of the file number ``source``, with offsets ``first`` to ``last``.
+    """A piece: batches at ``[start, end)`` of file number ``source``, with contiguous offsets ``first`` to ``last``.
 
     ``preference`` decides between equal numbers of records: the higher one is kept. ``is_loose``: a single batch
     outside the offsets of its file, with no neighbour that continues to it; its offset may be wrong. ``head``: as in
@@ -109,7 +99,8 @@ class OffsetInterval(NamedTuple):
 def schedule(pieces: Iterable[OffsetInterval]) -> list[OffsetInterval]:
     """Returns the kept pieces by offset: no two overlap, and no other choice has more records.
 
-    Between choices with equal numbers, the preferences of the pieces decide, then source number and position.
+    This is weighted interval scheduling. Between choices with equal numbers, the preferences of the pieces decide, then
+    source number and position.
     """
     ordered = sorted(pieces, key=lambda piece: (piece.last, piece.first, piece.source, piece.start))
     lasts = [piece.last for piece in ordered]
@@ -132,8 +123,8 @@ def schedule(pieces: Iterable[OffsetInterval]) -> list[OffsetInterval]:
 def cut_at_conflicts(
     pieces: Iterable[OffsetInterval], batches_of: Callable[[OffsetInterval], Iterator[OffsetInterval]]
 ) -> list[OffsetInterval]:
-    """Returns the pieces; overlapping ones are cut where others begin or end. ``batches_of`` yields the batches of a
-    piece."""
+    """Returns the pieces; overlapping ones are cut where others begin or end, so that only the conflicting batches are
+    decided on. ``batches_of`` yields the batches of a piece."""
     clusters, reached = list[list[OffsetInterval]](), -1  # they overlap directly or through others
     for piece in sorted(pieces):
         if not clusters or piece.first > reached:
@@ -168,8 +159,6 @@ def _joined(batches: Iterator[OffsetInterval], cuts: list[int]) -> Iterator[Offs
     if held is not None:
         yield held
 
-
-# Collects the offsets that the files of a partition claim, and chooses between batches that claim the same ones.
 
 _CONTINUES, _IS_NAMED, _EPOCH_AGREES = 4, 2, 1
 """Preferences between batches that claim the same offsets and have equal numbers of records: the batch is not loose;
@@ -266,7 +255,8 @@ def _check_end(run: MisplacedRun, behind: int) -> None:
 
 
 class OffsetClaims:
-    """``kept``: what was read of each of the ``sources``; ``epochs``: those of leader-epoch-checkpoint.
+    """The offsets that the files of a partition claim, and the choice between batches that claim the same ones.
+    ``kept``: what was read of each of the ``sources``; ``epochs``: those of leader-epoch-checkpoint.
 
     ``chosen``: the kept batches by offset.
     """
@@ -327,13 +317,6 @@ class OffsetClaims:
                 yield OffsetInterval(*ends, records, preference, piece.is_loose, batch.head)
 
 
-# Determines the segments of a partition from the batches in its files, because a file name alone proves nothing.
-#
-# A name is right if no batch crosses its offset and the file has most of the kept batches from there on. Later
-# batches in other files make segments of their own, which begin at their first batches; scattered batches are added
-# to the segment before them.
-
-
 class SegmentBounds(NamedTuple):
     """A segment from ``base`` to the next base offset ``behind``, None for the last. ``source``: the number of the file
     that it is made of, None for a new one."""
@@ -344,7 +327,13 @@ class SegmentBounds(NamedTuple):
 
 
 def segment_bounds(chosen: Sequence[OffsetInterval], sources: Sequence[SegmentSource]) -> list[SegmentBounds]:
-    """Returns the segments, sorted. ``chosen``: all kept batches by offset."""
+    """Returns the segments, sorted, as the batches show them: a file name alone proves nothing. ``chosen``: all kept
+    batches by offset.
+
+    A name is right if no batch crosses its offset and the file has most of the kept batches from there on. Later
+    batches in other files make segments of their own, which begin at their first batches; scattered batches are added
+    to the segment before them.
+    """
     names = _names(sources)
     own_names = {name.source: name.base for name in names}
     firm = [
@@ -441,15 +430,13 @@ def _base(source: SegmentSource, piece: OffsetInterval, firm: Sequence[OffsetInt
     return source.base if source.base is not None and reached < source.base <= piece.first else piece.first
 
 
-# Splits segments whose offsets overflow the 32-bit index. The log cleaner of old releases left such segments
-# (KAFKA-6264).
-
 _MIN_BATCHES = 2
 """Least number of batches that make a segment; a single one may have a wrong offset."""
 
 
 def overflow(draft: SegmentDraft, next_base: int | None) -> list[SegmentDraft]:
     """Removes the batches that overflow the segment's index from its misplaced runs. Returns the segments made of them.
+    The log cleaner of old releases left such segments (KAFKA-6264).
 
     These batches come after all that are in their places, and rise. ``next_base``: base offset of the next segment,
     None for the last.
@@ -496,6 +483,7 @@ _FEW_PARTS = 1000
 """The parts of an intact segment with more parts are not kept in memory; the file is read again if misplaced runs
 belong there."""
 
+_OF_BROKER = (LOG, SWAP, CLEANED, *SIDE_SUFFIXES)
 _OUTWEIGHED = "are also those of batches in another file, which have more records"
 
 Scan = Callable[[str, int | None, int | None], SegmentDraft]
@@ -538,7 +526,8 @@ def assemble(
     others = [
         kept[number] if number >= len(by_name) else scan(source.name, None, None)
         for number, source in enumerate(sources)
-        if number not in used and (_is_of_broker(source) or kept[number].misplaced)
+        # A broker reads or removes files with such names, whatever they hold.
+        if number not in used and (source.name.endswith(_OF_BROKER) or kept[number].misplaced)
     ]
     return _finished(bounds, segments), others
 

@@ -24,8 +24,6 @@ from kseg.segment.writer import LARGEST_DELTA
 from kseg.stores.place import Place
 from kseg.stores.source import Source, open_source
 
-# Runs of intact batches in a file; a damaged segment consists of many.
-
 BATCH_WEIGHT = 2
 """Weight of an intact batch in its place."""
 
@@ -56,7 +54,8 @@ class SalvagedBatches(NamedTuple):
 
 
 class Parts:
-    """Parts with offsets in ``[base, base + 2^31)``, by number; stored in 36 bytes each, because there can be millions.
+    """Parts with offsets in ``[base, base + 2^31)``, by number; stored in 36 bytes each, because a damaged segment can
+    consist of millions.
 
     ``records``: the record count of each; ``weights``: those used to choose among them.
     """
@@ -505,13 +504,9 @@ def _headers_in(data: bytearray, origin: int) -> Iterator[HeaderRows]:
         yield headers_of(data, spans, origin)
 
 
-# Repairs leader epochs in headers of v2 batches, which no checksum covers.
-#
-# Epochs rise with offsets, so all batches between two batches of an epoch have that epoch.
-
-
 def repair_epochs(draft: SegmentDraft) -> None:
-    """Gives wrong batches of a segment the epoch of the batches around them."""
+    """Gives v2 batches with a wrong leader epoch, which no checksum covers, that of the batches around them: epochs
+    rise with offsets, so all batches between two batches of an epoch have that epoch."""
     right: dict[int, int] = {}  # by first offset
     before, epoch, first = -1, -1, -1
     for headers in draft.headers():

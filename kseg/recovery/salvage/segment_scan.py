@@ -25,14 +25,14 @@ from kseg.stores.place import Place
 from kseg.stores.source import Source
 from kseg.stores.windows import next_frame
 
-# Chooses the parts of a segment that are in their original places: the heaviest run with rising offsets.
-#
-# Damage that moves nothing preserves the order of the offsets in the file. If batches were moved, copied or given
-# other offsets, the smaller number of them is left out.
-
 
 def longest_rising_run(parts: Parts) -> list[int] | None:
-    """Returns the numbers of the parts in the heaviest rising run; None if all parts rise."""
+    """Returns the numbers of the parts that are in their original places: the heaviest run with rising offsets. None if
+    all parts rise.
+
+    Damage that moves nothing preserves the order of the offsets in the file. If batches were moved, copied or given
+    other offsets, the smaller number of them is left out.
+    """
     if parts.is_rising:
         return None
     lasts: list[int] = []
@@ -59,13 +59,6 @@ def longest_rising_run(parts: Parts) -> list[int] | None:
     return chosen[::-1]
 
 
-# Decides which of two batches with overlapping offsets is right, in a compacted segment.
-#
-# Gaps are no sign of damage there, and no checksum covers an offset, so either batch may be wrong. Side files decide.
-# Without them, a batch is wrong if it alone is a single bit away from offsets that are free between its neighbours.
-# Otherwise it is ambiguous: the batch with more records stays at its offsets, and the other one is cut out.
-
-
 class OverlapResult(NamedTuple):
     """The result for the losing batch. ``expected``: its right first offset if known, else -1; ``doubt``: why it is
     unknown which of the two batches is right, else ""."""
@@ -84,7 +77,12 @@ class _Side(NamedTuple):
 
 
 class OverlapResolution:
-    """Resolves overlaps among the parts of a segment."""
+    """Decides which of two parts with overlapping offsets is right, in a compacted segment.
+
+    Gaps are no sign of damage there, and no checksum covers an offset, so either batch may be wrong. Side files decide.
+    Without them, a batch is wrong if it alone is a single bit away from offsets that are free between its neighbours.
+    Otherwise it is ambiguous: the batch with more records stays at its offsets, and the other one is cut out.
+    """
 
     def __init__(self, source: Source, draft: SegmentDraft, evidence: OffsetEvidence | None, scratch: Scratch) -> None:
         self._source, self._parts, self._evidence, self._scratch = source, draft.parts, evidence, scratch
@@ -167,13 +165,6 @@ class OverlapResolution:
             return 0
 
 
-# Finds intact batches that salvage does not keep: those at which a broker's loader fails, and those that the user
-# drops.
-#
-# The loader decodes the first record of a control batch with a producer id (`read_marker`): if it is malformed, the
-# broker does not start, or truncates the log. A control batch without a producer id hides its records from consumers.
-# The loader also rejects a producer that writes outside of its open transaction (`transaction_conflicts`).
-
 UNDECODABLE = frozenset(code for code, kind in KINDS.items() if kind.repair == DROP_UNDECODABLE)
 """Problems of records under a right checksum for which a batch is dropped on request."""
 
@@ -186,6 +177,11 @@ _KEY_SIZE, _VALUE_SIZE = 8, 12
 class BatchFilter:
     """Decides which intact batches of one partition are not kept: those on which no broker starts; with
     ``drops_undecodable``, those with a problem in UNDECODABLE; those that contain one of ``offsets``.
+
+    A broker's loader decodes the first record of a control batch with a producer id (`read_marker`): if it is
+    malformed, the broker does not start, or truncates the log. A control batch without a producer id hides its records
+    from consumers. The loader also rejects a producer that writes outside of its open transaction: see
+    `kseg.recovery.salvage.salvage.transaction_conflicts`.
 
     ``dropped_offsets``: the ``offsets`` found in a batch so far.
     """
@@ -435,10 +431,7 @@ class _Scan:
 
     def _rows(self, headers: HeaderRows, breaks: dict[int, tuple[int, int, int]]) -> None:
         first, is_clean = 0, True
-        for row in sorted(breaks):
-            if row < first:
-                continue
-            kind, a, c = breaks[row]
+        for row, (kind, a, c) in sorted(breaks.items()):
             if kind == chain.NOT_RISING and first < row and self._has_excess_offsets(headers, row - 1):
                 self._add_rows(headers.part(first, row - 1), is_clean)
                 self._misplace(headers[row - 1], doubt=segment_draft.EXCESS_OFFSETS)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kseg.changes.plan import Removed
 from kseg.recovery.workspace import BrokerRefusesError
 from kseg.releases.release import era_of
+from recovery.damages import broken
 from recovery.partitions import TESTDATA, contents, recover
 
 ERA = era_of("0.7.2")
@@ -28,10 +29,6 @@ def messages() -> list[bytes]:
 
 
 MESSAGES = messages()
-
-
-def broken(message: bytes) -> bytes:
-    return message[:-1] + bytes([message[-1] ^ 1])
 
 
 def partition(directory: Path, *segments: list[bytes]) -> Path:

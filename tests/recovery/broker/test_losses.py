@@ -5,44 +5,28 @@ from pathlib import Path
 import pytest
 
 from kseg.changes.plan import Plan
-from kseg.recovery.broker.loading import Recovery
-from kseg.recovery.broker.segments import Loss, Remaining, lost_behind
-from kseg.recovery.planner import MAX_REMAINS, RecoveryMessages
-from recovery.damages import last_offset
+from kseg.recovery.broker.segments import lost_behind
+from kseg.recovery.result import MAX_REMAINS, Loss, Recovery, Remaining
+from recovery.damages import broken, first_offset, last_offset
 from recovery.partitions import real_batches
 
 # How many lines a recovery prints about damage that stays.
 
 
-class Messages:
-    def __init__(self) -> None:
-        self.warnings = list[str]()
-
-    def warning(self, message: str, copied: str = "") -> None:
-        self.warnings.append(message)
-
-    def detail(self, message: str) -> None:
-        raise AssertionError(message)
-
-
 @pytest.mark.parametrize("more", [-1, 0, 1, 7])
 def test_only_the_first_of_many_are_listed(more: int, tmp_path: Path) -> None:
-    count, shown = MAX_REMAINS + more, Messages()
+    count = MAX_REMAINS + more
     remains = [Remaining("0.log", 10 * i, i, "count-mismatch", "has fewer records") for i in range(count)]
     found = Recovery(str(tmp_path), Plan(str(tmp_path)), 0, remains=remains, unrepaired="0.log is empty")
-    RecoveryMessages(shown, suggests_replica=False).report(found)
-    assert [f"position {10 * i}, offset {i}," in line for i, line in enumerate(shown.warnings[:MAX_REMAINS])] == (
+    shown = list(found.warnings())
+    assert [f"position {10 * i}, offset {i}," in line for i, line in enumerate(shown[:MAX_REMAINS])] == (
         [True] * min(count, MAX_REMAINS) + [False] * (more < 0)
     )
     rest = [f"{tmp_path}: at least {more} more stay as they are"] if more > 0 else []
-    assert shown.warnings[min(count, MAX_REMAINS) :] == [*rest, f"{tmp_path}: 0.log is empty"]
+    assert shown[min(count, MAX_REMAINS) :] == [*rest, f"{tmp_path}: 0.log is empty"]
 
 
 BATCHES = real_batches(0)
-
-
-def broken(batch: bytes) -> bytes:
-    return batch[:-1] + bytes([batch[-1] ^ 1])
 
 
 def lost(folder: Path, *behind: bytes) -> Loss:
@@ -50,10 +34,6 @@ def lost(folder: Path, *behind: bytes) -> Loss:
     path = folder / f"{0:020d}.log"
     path.write_bytes(b"".join([*BATCHES[:2], *behind]))
     return lost_behind(str(path), len(b"".join(BATCHES[:2])))
-
-
-def first_offset(batch: bytes) -> int:
-    return int.from_bytes(batch[:8], "big")
 
 
 def test_intact_batches_are_counted_and_no_damage_is(tmp_path: Path) -> None:

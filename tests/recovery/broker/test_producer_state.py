@@ -130,19 +130,20 @@ def test_a_transaction_that_begins_in_damage_stops_a_broker(tmp_path: Path) -> N
         recover(partition, now_ms=NOW_MS, recovery_point=3)
 
 
-def test_an_index_of_negative_positions_leads_to_the_beginning(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("suffix", "content", "next_offset"),
+    [
+        pytest.param(".index", struct.pack(">ii", 1, -587322267), 2, id="a negative position leads to the beginning"),
+        pytest.param(".log", (batch(0, 5) + batch(1, 6))[: len(batch(0, 5)) + 58], 1, id="a batch cut in its header"),
+    ],
+)
+def test_the_end_of_a_log_that_was_stopped_cleanly(
+    tmp_path: Path, suffix: str, content: bytes, next_offset: int
+) -> None:
     partition = log_of(tmp_path, [batch(0, 5), batch(1, 6)])
     recover(partition, now_ms=NOW_MS)
-    (partition / f"{0:020d}.index").write_bytes(struct.pack(">ii", 1, -587322267))
-    assert recover(partition, now_ms=NOW_MS, was_clean=True).next_offset == 2
-
-
-def test_a_batch_cut_within_its_header_ends_a_log_that_was_stopped_cleanly(tmp_path: Path) -> None:
-    partition = log_of(tmp_path, [batch(0, 5), batch(1, 6)])
-    recover(partition, now_ms=NOW_MS)
-    path = partition / f"{0:020d}.log"
-    path.write_bytes(path.read_bytes()[: len(batch(0, 5)) + 58])
-    assert recover(partition, now_ms=NOW_MS, was_clean=True).next_offset == 1
+    (partition / f"{0:020d}{suffix}").write_bytes(content)
+    assert recover(partition, now_ms=NOW_MS, was_clean=True).next_offset == next_offset
 
 
 def test_a_replay_looks_at_no_checksum(tmp_path: Path) -> None:

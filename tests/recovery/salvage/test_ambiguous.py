@@ -8,7 +8,7 @@ import pytest
 
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.planner import reindex
-from kseg.recovery.salvage.salvage import Salvage
+from kseg.recovery.result import Salvage
 from kseg.recovery.salvage.segment_draft import EXCESS_OFFSETS
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.indexes import TimeIndex, TimeIndexEntry
@@ -69,7 +69,7 @@ def assert_is_in_doubt(partition: Path, found: Salvage, damaged: Segments) -> No
     """Nothing is moved; of the two the one with fewer records is cut out, and both are named."""
     assert read(partition)[BASE] == [*damaged[BASE][:RIGHT], *damaged[BASE][RIGHT + 1 :]]
     assert (found.repaired, found.moved, found.ambiguous) == (0, 0, 1)
-    assert [cut.message for _, cut in found.cuts] == [
+    assert [cut.message for cut in found.cuts] == [
         "offsets 2228 to 2229 or 2223 to 2229 of the batch at position 864 are wrong: which is ambiguous, and that "
         "batch has no fewer records"
     ]

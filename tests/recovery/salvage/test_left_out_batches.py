@@ -1,6 +1,7 @@
 """Intact batches that salvage leaves out: those that a broker's loader fails at, and those that the user drops."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -111,51 +112,42 @@ def kept(partition: Path) -> list[list[bytes]]:
     return [segments[base] for base in sorted(segments)]
 
 
-def the_batch(partition: Path, wanted: "object") -> tuple[int, int, bytes]:
+def the_batch(partition: Path, wanted: Callable[[bytes], bool]) -> tuple[int, int, bytes]:
     """The first batch with some property, but for the first of each segment."""
     for base, batches in sorted(read(partition).items()):
         for number, batch in enumerate(batches[1:], 1):
-            if wanted(batch):  # type: ignore[operator]
+            if wanted(batch):
                 return base, number, batch
     raise AssertionError("no such batch")
 
 
-@pytest.mark.parametrize(
-    ("at", "new"),
-    [
-        (_COUNT_AT, b"\xff\xff\xff\xff"),
-        (_RECORDS_AT + 5, b"\xff\xff"),
-        (_RECORDS_AT + 7, b"\0\x09"),
-        (_RECORDS_AT + 10, b"\xff"),
-        (_RECORDS_AT + 4, b"\x06"),
-    ],
-    ids=["count -1", "key version -1", "type 9", "value version -1", "short key"],
-)
-def test_a_marker_that_a_loader_cannot_read_is_left_out(tmp_path: Path, at: int, new: bytes) -> None:
-    partition = copy_of(TRANSACTIONS, tmp_path)
-    base, number, marker = the_batch(partition, is_control)
-    want = changed(partition, base, number, sealed(marker, at, new))
-    found = salvage(partition)
-    assert kept(partition) == want
-    assert [cut.code for _, cut in found.cuts] == ["bad-control-record"]
-    assert errors_of(partition) == []
+def under_control(batch: bytes) -> bytes:
+    """Data with the control bit."""
+    return sealed(batch, _ATTRIBUTES_AT, bytes([batch[_ATTRIBUTES_AT], batch[_ATTRIBUTES_AT + 1] | _CONTROL]))
 
 
-def test_data_with_the_control_bit_is_left_out_where_a_producer_wrote_it(tmp_path: Path) -> None:
-    partition = copy_of(TRANSACTIONS, tmp_path)
-    base, number, batch = the_batch(partition, lambda batch: has_producer(batch) and not is_control(batch))
-    attributes = bytes([batch[_ATTRIBUTES_AT], batch[_ATTRIBUTES_AT + 1] | _CONTROL])
-    want = changed(partition, base, number, sealed(batch, _ATTRIBUTES_AT, attributes))
-    assert [cut.code for _, cut in salvage(partition).cuts] == ["bad-control-record"]
-    assert kept(partition) == want
+def written(at: int, new: bytes) -> Callable[[bytes], bytes]:
+    return lambda batch: sealed(batch, at, new)
 
 
-def test_data_with_the_control_bit_that_no_producer_wrote_is_left_out(tmp_path: Path) -> None:
-    partition = copy_of(PLAIN, tmp_path)
-    base, number, batch = the_batch(partition, lambda batch: True)
-    attributes = bytes([batch[_ATTRIBUTES_AT], batch[_ATTRIBUTES_AT + 1] | _CONTROL])
-    want = changed(partition, base, number, sealed(batch, _ATTRIBUTES_AT, attributes))
-    assert [cut.code for _, cut in salvage(partition).cuts] == ["bad-control-record"]
+UNREADABLE: dict[str, tuple[Path, Callable[[bytes], bool], Callable[[bytes], bytes]]] = {
+    "count -1": (TRANSACTIONS, is_control, written(_COUNT_AT, b"\xff\xff\xff\xff")),
+    "key version -1": (TRANSACTIONS, is_control, written(_RECORDS_AT + 5, b"\xff\xff")),
+    "type 9": (TRANSACTIONS, is_control, written(_RECORDS_AT + 7, b"\0\x09")),
+    "value version -1": (TRANSACTIONS, is_control, written(_RECORDS_AT + 10, b"\xff")),
+    "short key": (TRANSACTIONS, is_control, written(_RECORDS_AT + 4, b"\x06")),
+    "data of a producer": (TRANSACTIONS, lambda one: has_producer(one) and not is_control(one), under_control),
+    "data of no producer": (PLAIN, lambda _: True, under_control),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_control_batch_that_a_loader_cannot_read_is_left_out(tmp_path: Path, name: str) -> None:
+    source, wanted, change = UNREADABLE[name]
+    partition = copy_of(source, tmp_path)
+    base, number, batch = the_batch(partition, wanted)
+    want = changed(partition, base, number, change(batch))
+    assert [cut.loss.code for cut in salvage(partition).cuts] == ["bad-control-record"]
     assert kept(partition) == want
     assert errors_of(partition) == []
 
@@ -171,7 +163,7 @@ def test_a_batch_outside_of_its_producers_transaction_is_left_out(tmp_path: Path
                 plain = bytes([two[_ATTRIBUTES_AT], two[_ATTRIBUTES_AT + 1] & ~_TRANSACTIONAL])
                 want = changed(partition, base, number, sealed(two, _ATTRIBUTES_AT, plain))
                 found = salvage(partition)
-                assert [cut.code for _, cut in found.cuts] == ["transaction-state"]
+                assert [cut.loss.code for cut in found.cuts] == ["transaction-state"]
                 assert kept(partition) == want
                 return
     raise AssertionError("no transaction of two batches")
@@ -217,7 +209,7 @@ def test_a_misnamed_file_is_read_again_for_conflicts(tmp_path: Path, monkeypatch
     wrong = of_producer(batch, 1, 3, 3)
     partition = make(tmp_path / "a-0", {0: begun[:1], 1: begun[1:2], 2: [begun[2], wrong]})
     (partition / f"{1:020d}.log").rename(partition / f"{2:021d}.log")
-    assert [cut.code for _, cut in salvage(partition).cuts] == ["transaction-state"]
+    assert [cut.loss.code for cut in salvage(partition).cuts] == ["transaction-state"]
     assert kept(partition) == [begun[:1], begun[1:2], begun[2:]]
 
 
@@ -230,7 +222,7 @@ def test_of_two_batches_the_snapshots_kind_stays(counts: tuple[int, int], is_kno
     partition = make(tmp_path / "a-0", {0: [wrong, other]})
     entry = ProducerStateEntry(7, 0, 41, 41, counts[1] - 1, NOW_MS, -1, -1)
     (partition / f"{42:020}.snapshot").write_bytes(build_producer_snapshot([entry] * is_known))
-    assert [cut.code for _, cut in salvage(partition).cuts] == ["transaction-state"]
+    assert [cut.loss.code for cut in salvage(partition).cuts] == ["transaction-state"]
     assert kept(partition) == [[wrong if not is_known and counts[0] > counts[1] else other]]
 
 
@@ -242,7 +234,7 @@ def test_a_batch_that_ends_before_it_begins_is_left_out(tmp_path: Path) -> None:
     found = plan_salvage(str(partition), replace(START, interval_bytes=1))
     apply(found.plan, "recover --mode salvage", Keeping())
     assert kept(partition) == [batches[:-1], real_batches(46)]
-    assert [cut.code for _, cut in found.cuts] == ["batch-out-of-order"]
+    assert [cut.loss.code for cut in found.cuts] == ["batch-out-of-order"]
 
 
 def test_undecodable_batches_stay_unless_dropped(tmp_path: Path) -> None:
@@ -264,6 +256,6 @@ def test_named_batches_are_dropped(tmp_path: Path) -> None:
     want = [[one for one in batches if one != batch] for batches in kept(partition)]
     offset = int.from_bytes(batch[:8], "big")
     found = salvage(partition, BatchFilter(offsets=frozenset({offset, 1 << 40})))
-    assert (found.not_dropped, [cut.code for _, cut in found.cuts]) == ([1 << 40], ["dropped-batch"])
+    assert (found.not_dropped, [cut.loss.code for cut in found.cuts]) == ([1 << 40], ["dropped-batch"])
     assert kept(partition) == want
     assert errors_of(partition) == []

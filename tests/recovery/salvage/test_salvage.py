@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import fewer
+from kseg.recovery.result import Salvage
 from kseg.recovery.salvage import salvage as salvage_module
 from kseg.recovery.salvage import segment_draft
-from kseg.recovery.salvage.salvage import Salvage, plan_salvage
+from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import TransactionConflictError
 from kseg.releases.release import era_of
 from kseg.segment.items import Problem
@@ -25,7 +26,19 @@ from kseg.verification.partition import CheckSettings
 from kseg.verification.report import ERROR, Finding, Report
 from kseg.verification.run import judge_path
 from recovery.ambiguity import is_ambiguous, offsets_in, told_offsets
-from recovery.damages import KINDS, Damage, Segments, covered, first_offset, last_offset, read, with_examples, write
+from recovery.damages import (
+    KINDS,
+    Damage,
+    Segments,
+    broken,
+    covered,
+    first_offset,
+    last_offset,
+    read,
+    with_epoch,
+    with_examples,
+    write,
+)
 from recovery.partitions import (
     NOW_MS,
     START,
@@ -140,8 +153,7 @@ def test_what_a_cleaner_took_elsewhere_is_not_told_as_missing(name: str) -> None
         assert base is not None
         for i, batch in enumerate(before[base][:40]):
             with copied(PARTITIONS[name]) as directory:
-                broken = batch[:-1] + bytes([batch[-1] ^ 1])
-                write(directory, {base: [*before[base][:i], broken, *before[base][i + 1 :]]})
+                write(directory, {base: [*before[base][:i], broken(batch), *before[base][i + 1 :]]})
                 found = plan_salvage(str(directory), START)
             first = offsets_in(before[base][i - 1])[-1] + 1 if i else base
             after = before[base][i + 1 :]
@@ -153,8 +165,7 @@ def test_what_a_cleaner_took_elsewhere_is_not_told_as_missing(name: str) -> None
 def test_what_is_missing_beside_what_was_moved_or_cut_is_told(tmp_path: Path) -> None:
     """A log that is known to be compacted: its first gap is a cleaner's, the second one lies where bytes were cut."""
     batches = [keyed_batch(first, bytes(range(first, first + 3))) for first in range(0, 33, 3)]
-    broken = batches[6][:-1] + bytes([batches[6][-1] ^ 1])
-    first = [*batches[:2], *batches[4:6], broken, *batches[8:10]]
+    first = [*batches[:2], *batches[4:6], broken(batches[6]), *batches[8:10]]
     partition = make(tmp_path / "a-0", {0: first, 30: batches[10:]})
     compacted = plan_salvage(str(partition), START, is_compacted=lambda: True)
     assert (compacted.plan.gaps, compacted.is_compacted) == ([(18, 23)], True)
@@ -183,25 +194,21 @@ def test_what_is_missing_in_the_last_segment_is_told(tmp_path: Path) -> None:
 
 def test_damage_of_a_file_whose_name_another_segment_gets_is_told(tmp_path: Path) -> None:
     first, second, third, fourth = (real_batches(base) for base in (0, 46, 76, 116))
-    broken = bytearray(fourth[-1])
-    broken[-20] ^= 255
-    partition = make(tmp_path / "a-0", {0: [*first, *third], 46: second, 76: [*fourth[:-1], bytes(broken)]})
+    partition = make(tmp_path / "a-0", {0: [*first, *third], 46: second, 76: [*fourth[:-1], broken(fourth[-1])]})
     found = salvage(partition)
     assert read(partition) == {0: first, 46: second, 76: third, 116: fourth[:-1]}
     at = sum(map(len, fourth[:-1]))
-    assert [(file, cut.position, cut.length) for file, cut in found.cuts] == [(f"{76:020d}.log", at, len(broken))]
+    assert [(cut.file, cut.position, cut.length) for cut in found.cuts] == [(f"{76:020d}.log", at, len(fourth[-1]))]
     assert found.moved == 1
 
 
 FIRST, SECOND, V0 = real_batches(0), real_batches(46), read(PARTITIONS["v0 compressed"])[0]
-LATE = FIRST[-1][:12] + b"\0\0\0\x05" + FIRST[-1][16:]
+LATE = with_epoch(FIRST[-1], 5)
 REPAIRED: dict[str, tuple[Segments, Segments, int]] = {
     "whole segments in each other's files": ({0: SECOND, 46: FIRST}, {0: FIRST, 46: SECOND}, 0),
     "a wrong base offset": ({0: [*FIRST[:4], at_offset(FIRST[4], 7_000_000), *FIRST[5:]]}, {0: FIRST}, 1),
     "a single offset that is too high": ({0: [*FIRST[:-1], at_offset(FIRST[-1], 1 << 40)]}, {0: FIRST}, 1),
-    "a wrong leader epoch": (
-        {0: [*FIRST[:4], FIRST[4][:12] + b"\0\0\x09\x09" + FIRST[4][16:], *FIRST[5:]]}, {0: FIRST}, 1,
-    ),
+    "a wrong leader epoch": ({0: [*FIRST[:4], with_epoch(FIRST[4], 2313), *FIRST[5:]]}, {0: FIRST}, 1),
     "an epoch of its own in a batch moved between others": (
         {0: [*FIRST[:4], LATE, *FIRST[4:-1]]}, {0: [*FIRST[:-1], LATE]}, 0,
     ),
@@ -252,15 +259,17 @@ def test_a_batch_that_lost_a_zero_at_its_end_and_has_one_of_the_next(tmp_path: P
     assert errors_of(partition) == []
 
 
+@pytest.mark.parametrize("is_damaged", [False, True])
 @pytest.mark.parametrize("is_followed", [False, True])
-def test_offsets_that_run_over_what_an_index_can_hold(tmp_path: Path, is_followed: bool) -> None:
+def test_offsets_that_run_over_what_an_index_can_hold(tmp_path: Path, is_followed: bool, is_damaged: bool) -> None:
+    """They make segments of their own, and their batches stay in the old file no longer."""
     far = 1 << 32
     batches = real_batches(0)
-    near, broken = batches[:3], batches[5][:-1] + bytes([batches[5][-1] ^ 1])
+    near = batches[:3]
     behind = [at_offset(batch, far + 100 * k) for k, batch in enumerate(batches[3:6])]
     farther = [at_offset(batch, 3 * far + 100 * k) for k, batch in enumerate(batches[6:8])]
     last = {9 * far: [at_offset(batches[0], 9 * far)]} if is_followed else {}
-    partition = make(tmp_path / "a-0", {0: [*near, *behind[:2], broken, *farther], **last})
+    partition = make(tmp_path / "a-0", {0: [*near, *behind[:2], *[broken(batches[5])] * is_damaged, *farther], **last})
     salvage(partition)
     assert read(partition) == {0: near, far: behind[:2], 3 * far: farther, **last}
     assert errors_of(partition) == []
@@ -269,9 +278,8 @@ def test_offsets_that_run_over_what_an_index_can_hold(tmp_path: Path, is_followe
 
 def test_more_gaps_than_are_recorded_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = min(real_batches(0), key=len)
-    broken = batch[:70] + bytes([batch[70] ^ 1]) + batch[71:]
     step = last_offset(batch) - first_offset(batch) + 1
-    chunks = [at_offset(broken if i % 2 else batch, i * step) for i in range(5000)]
+    chunks = [at_offset(broken(batch) if i % 2 else batch, i * step) for i in range(5000)]
     partition = make(tmp_path / "a-0", {0: chunks})
     assert len(plan_salvage(str(partition), START).plan.gaps) == 2499
     monkeypatch.setattr(segment_draft, "MAX_GAPS", 1000)

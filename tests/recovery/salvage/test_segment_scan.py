@@ -16,7 +16,7 @@ from kseg.recovery.salvage.segment_draft import NO_OFFSET, SalvagedBatches, Segm
 from kseg.recovery.salvage.segment_scan import OverlapResolution, OverlapResult
 from kseg.segment.items import Damage as Range
 from kseg.stores.source import open_source
-from recovery.damages import KINDS, Damage, first_offset, last_offset, read
+from recovery.damages import KINDS, Damage, first_offset, last_offset, read, with_epoch
 from recovery.partitions import TESTDATA, TRANSACTIONS, at_offset, keyed_batch, real_batches
 from segment.segments import entries, sealed
 
@@ -237,10 +237,6 @@ def test_a_log_with_many_gaps_that_damage_does_not_explain_was_compacted(gaps: i
     with_zeros = b"".join(batch + bytes(100) for batch in found)
     path.write_bytes(with_zeros)
     assert not scanned(path, 1000).is_sparse
-
-
-def with_epoch(batch: bytes, epoch: int) -> bytes:
-    return batch[:12] + epoch.to_bytes(4, "big", signed=True) + batch[16:]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ The kernel replaces the records of intact batches, run by run. It leaves compres
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from kseg.kernel.layout.rows import (
 )
 from kseg.kernel.scan.frames import move_frames
 from kseg.limits import MAX_BATCH_BYTES, WINDOW_BYTES
-from kseg.redaction.batches import BatchRedaction, Replaced, Workers, packed, random_like
+from kseg.redaction.batches import BatchRedaction, Workers, packed, random_like
 from kseg.redaction.internal_records import RecordRule
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Message, RecordBatch
@@ -73,7 +74,7 @@ class Redacted(NamedTuple):
     piece: Piece
 
 
-Result = tuple[list[Redacted], Replaced]
+Result = tuple[list[Redacted], Counter[str]]
 """Adjacent pieces of a twin, and what was replaced in them."""
 Task = Callable[[], Result]
 """Makes pieces in any thread."""
@@ -91,11 +92,9 @@ class SegmentRedaction:
         self._is_internal = rule is not None
         self._damaged_bytes = 0
 
-    def counts(self) -> Replaced:
+    def counts(self) -> Counter[str]:
         """Returns what was replaced outside of the tasks, once all were asked for."""
-        counts = self._batches.taken()
-        counts.lost_bytes += self._damaged_bytes
-        return counts
+        return self._batches.taken() + Counter(randomBytes=self._damaged_bytes)
 
     def tasks(self) -> Iterator[Task]:
         """Yields tasks for any threads, whose results are the twin's bytes, in order. Raises KsegError if the file
@@ -200,9 +199,9 @@ class SegmentRedaction:
         return new
 
 
-def _ready(pieces: list[Redacted], counts: Replaced | None = None) -> Result:
+def _ready(pieces: list[Redacted], counts: Counter[str] | None = None) -> Result:
     """Returns a result that was made before its task runs."""
-    return pieces, counts or Replaced()
+    return pieces, counts or Counter()
 
 
 def _with_sign(new: bytes, old: bytes) -> bytes:

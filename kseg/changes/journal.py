@@ -20,22 +20,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kseg.changes import accepted_gaps, quarantine
-from kseg.changes.apply import MARGIN_BYTES, Keeping, apply_all, apply_freeing, free_bytes
-from kseg.changes.author import Author
+from kseg.changes.apply import MARGIN_BYTES, Keeping, apply_all, free_bytes
 from kseg.changes.disk import Disk
-from kseg.changes.disk_space import space_of
-from kseg.changes.full_disk import (
-    JOURNAL_BYTES,
-    TEMPORARY_FILE,
-    FreeingSteps,
-    apply_without_record,
-    freeing_steps,
-    record_bytes,
-)
+from kseg.changes.disk_space import JOURNAL_BYTES, FreeingSteps, freeing_steps, record_bytes, space_of
+from kseg.changes.full_disk import apply_freeing, apply_without_record
 from kseg.changes.manifest import ABANDONED, DONE, Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan, is_plain_name
-from kseg.changes.record_json import reader, written
-from kseg.changes.unrecorded import LINK
+from kseg.changes.record_json import Author, reader, written
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, is_system_error, text_of
 from kseg.formats.json_values import camel_case, fields_of
 from kseg.formats.suffixes import LOGS
@@ -744,9 +735,7 @@ def changed_partitions(directory: str) -> list[str]:
         names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     root = Place(directory)
     return [
-        root / name
-        for name in names
-        if any(os.path.lexists(f"{root}/{name}/{own}") for own in (quarantine.FOLDER, TEMPORARY_FILE, LINK))
+        root / name for name in names if any(os.path.lexists(f"{root}/{name}/{own}") for own in quarantine.OWN_NAMES)
     ]
 
 

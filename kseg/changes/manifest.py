@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kseg.changes import plan
-from kseg.changes.author import Author
 from kseg.changes.disk import Disk, opened, stored_end
 from kseg.changes.plan import FileState, Step, file_state, is_plain_name
-from kseg.changes.record_json import reader, written
+from kseg.changes.record_json import Author, reader, written
 from kseg.errors import KsegError
 from kseg.formats.json_values import camel_case, fields_of
 from kseg.formats.suffixes import LOGS

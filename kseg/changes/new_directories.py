@@ -18,9 +18,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from kseg.changes.copies import CopiedRows, Rows, checkpoints_with, rows_to_extend
 from kseg.changes.disk import Disk, is_temporary, opened, umask
 from kseg.changes.lock import HeldLock, is_locked, locked
-from kseg.changes.output_rows import CopiedRows, Rows, checkpoints_with, rows_to_extend
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, UnsupportedError, errors_at, text_of
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.files import LOCK_NAME, bounded

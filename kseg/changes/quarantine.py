@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.changes.disk import MANY_FILES, Disk
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at, text_of
-from kseg.segment.files import SegmentFile, bounded, segment_file
+from kseg.segment.files import OWN_PREFIX, SegmentFile, bounded, segment_file
 from kseg.stores.no_follow import directories_held, is_directory, names_in, resolved, status_of
 from kseg.stores.place import Place
 
@@ -153,8 +153,31 @@ def check_kept_path(change: "Change") -> None:
         )
 
 
+LINK = f"{OWN_PREFIX}kept"
+"""The link in a partition: it is there from before the first byte is kept until the record is in the partition."""
+
+
+def was_interrupted(directory: str) -> bool:
+    """Whether a change without a record was interrupted in a partition."""
+    return bool(Place(Place(directory) / LINK).is_link())
+
+
+def forget(change: "Change", disk: Disk) -> None:
+    """Removes link and record of a change, whose own record is in the partition now, or which is taken back."""
+    for path in (change.path(LINK), Place(change.kept) / "manifest.json"):
+        if Place(path).lexists():
+            disk.unlink(path)
+    disk.sync_directory(change.directory)
+
+
+TEMPORARY_FILE = ".kseg-new-file"
+"""The name of a new file without a record until it is whole, which no file that brokers know has."""
+
+OWN_NAMES = (FOLDER, TEMPORARY_FILE, LINK)
+"""Names of kseg in a partition."""
+
 _RECORDS = ("manifest.json", "manifest.json.tmp")
-"""See `kseg.changes.unrecorded`."""
+"""See `kseg.changes.full_disk`."""
 
 
 def remove_kept(path: str, disk: Disk) -> None:

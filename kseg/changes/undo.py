@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from kseg.changes import accepted_gaps, manifest, quarantine, unrecorded
+from kseg.changes import accepted_gaps, full_disk, manifest, quarantine
 from kseg.changes import journal as journaling
 from kseg.changes.apply import Keeping, apply, check_intermediate, rolled_forward
 from kseg.changes.content import old_content
@@ -463,7 +463,7 @@ def complete_interrupted(directory: str, disk: Disk | None = None, before_undo: 
     directory = Place(directory).absolute
     with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
         disk.remove_temporary_files(directory)
-        if taken_back := unrecorded.take_back(directory, disk):
+        if taken_back := full_disk.take_back(directory, disk):
             messages.append(taken_back)
         folder = quarantine.folder_of(directory)
         if is_directory(folder):  # what a killed process has written last counts as done

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from kseg.changes.author import Author
 from kseg.changes.disk_space import PlanTotals
 from kseg.changes.driver.command import Outcome, Recording, created
 from kseg.changes.driver.undoing import KnownChange, Purged
 from kseg.changes.manifest import DONE, Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
+from kseg.changes.record_json import Author
 from kseg.formats.json_values import fields_of, name_of, name_value
 from kseg.formats.suffixes import LOGS
 from kseg.output.fleet_table import MAX_SEPARATE_PARTITIONS

@@ -9,9 +9,9 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from kseg.changes.copies import Rows
 from kseg.changes.driver.command import ChangeOptions, Messages, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition, topic_partition_of
-from kseg.changes.output_rows import Rows
 from kseg.changes.plan import Content, Plan
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.json_values import fields_of, name_value

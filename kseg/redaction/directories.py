@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from kseg.changes.accepted_gaps import accepted_gaps, record
 from kseg.changes.apply import check_free
+from kseg.changes.copies import copied_rows
 from kseg.changes.disk import Disk
 from kseg.changes.driver.command import ChangeOptions
 from kseg.changes.new_directories import NewDirectories, new_directories
-from kseg.changes.output_rows import copied_rows
 from kseg.changes.plan import CREATE, Plan, Step
 from kseg.errors import PathError, UnsupportedError, errors_at
 from kseg.formats.json_values import name_value

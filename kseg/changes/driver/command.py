@@ -11,17 +11,23 @@ from typing import Any, Protocol
 from kseg.changes import journal as journaling
 from kseg.changes import quarantine
 from kseg.changes.apply import Keeping
-from kseg.changes.author import Author
-from kseg.changes.copies import write_copy, write_root_files
+from kseg.changes.copies import (
+    NEEDED_BY_COPIES,
+    Rows,
+    checkpoints_with,
+    copied_rows,
+    rows_to_extend,
+    write_copy,
+    write_root_files,
+)
 from kseg.changes.disk import Disk
 from kseg.changes.journal import Known, LogDirectoryChange, RootFile, known_root_files
 from kseg.changes.lock import directories_to_lock, is_locked, locked, log_directory_of
 from kseg.changes.manifest import Change
 from kseg.changes.new_directories import check_local
-from kseg.changes.output_rows import NEEDED_BY_COPIES, Rows, checkpoints_with, copied_rows, rows_to_extend
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
+from kseg.changes.record_json import Author
 from kseg.changes.undo import complete_interrupted, complete_interrupted_in_log_directory
-from kseg.changes.unrecorded import was_interrupted
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, caused, errors_at, text_of
 from kseg.node.log_directory import METADATA_PARTITION, is_log_directory_of_broker
 from kseg.node.node import Nodes
@@ -393,7 +399,7 @@ def interrupted_changes(path: str, is_single: bool) -> list[str]:
     for partition in [path] if is_single else journaling.changed_partitions(path):
         for change in quarantine.pending(partition):
             found.append(f"{partition}: {change.command!r} was interrupted, and would be completed first")
-        if was_interrupted(partition):
+        if quarantine.was_interrupted(partition):
             found.append(f"{partition}: a change was interrupted before its record, and would be taken back first")
     if not is_single:
         for journal in journaling.journals(path):

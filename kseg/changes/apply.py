@@ -189,7 +189,7 @@ def apply_all(
         manifest.write_change(change, disk)
 
     def commit(change: Change) -> None:
-        folder = Place(quarantine.folder_of(change.directory)) / str(change.number)
+        folder = quarantine.folder_of(change.directory) / str(change.number)
         disk.rename(change.folder, folder)
         change.move_to(folder)
         disk.sync_directory(quarantine.folder_of(change.directory))
@@ -307,7 +307,7 @@ def new_change(plan: Plan, command: str, keeping: Keeping, group: str, undoes: i
     directory, time_ms = Place(plan.directory).absolute, time.time_ns() // 1_000_000
     quarantine.check_folder(directory)
     number = max((number for number, _ in quarantine.folders(directory)), default=0) + 1
-    folder = Place(quarantine.folder_of(directory)) / f"{number}{quarantine.PREPARING}"
+    folder = quarantine.folder_of(directory) / f"{number}{quarantine.PREPARING}"
     kept = folder / manifest.KEPT if keeping.keeps else ""
     if kept and keeping.elsewhere:
         kept = Place(os.path.realpath(keeping.elsewhere)) / manifest.kept_name(directory, number, time_ms)
@@ -340,10 +340,10 @@ def _check_space(plan: Plan, keeping: Keeping, author: Author | None) -> None:
     """Raises KsegError if a file system lacks the space that the plan needs at its peak."""
     needed = space_of(plan, links=not keeping.elsewhere, keeps=keeping.keeps).peak
     is_elsewhere = keeping.is_on_another_disk_than(plan.directory)
-    if (error := lack_of_space(plan.directory, needed + record_bytes(plan))) is not None:
-        if keeping.keeps and not is_elsewhere:
-            raise _advised(error, plan, author)
-        raise error
+    try:
+        check_free(plan.directory, needed + record_bytes(plan), 0)
+    except KsegError as error:
+        raise _advised(error, plan, author) if keeping.keeps and not is_elsewhere else error from None
     if keeping.keeps and (place := keeping.place()):
         check_free(place, kept_bytes(plan, links=not is_elsewhere) + needed * (not is_elsewhere))
 
@@ -359,20 +359,14 @@ def _advised(error: KsegError, plan: Plan, author: Author | None) -> KsegError:
     return KsegError.with_command(f"{error}; removed bytes that are kept free no space: without them it works:", line)
 
 
-def check_free(place: str, needed: int) -> None:
+def check_free(place: str, needed: int, margin: int = MARGIN_BYTES) -> None:
     """Raises KsegError if the file system of ``place`` has less than ``needed`` bytes free, and a margin."""
-    if (error := lack_of_space(place, needed + MARGIN_BYTES)) is not None:
-        raise error
-
-
-def lack_of_space(place: str, needed: int) -> KsegError | None:
-    """Returns the error that a file system has less than ``needed`` bytes free; None if it has them."""
-    if (free := free_bytes(place)) >= needed:
-        return None
-    return KsegError(
-        f"{place}: {needed} bytes of disk space are needed, {free} bytes are free: {needed - free} bytes have to be "
-        "freed first; nothing was changed"
-    )
+    needed += margin
+    if (free := free_bytes(place)) < needed:
+        raise KsegError(
+            f"{place}: {needed} bytes of disk space are needed, {free} bytes are free: {needed - free} bytes have to "
+            "be freed first; nothing was changed"
+        )
 
 
 def free_bytes(place: str) -> int:

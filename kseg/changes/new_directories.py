@@ -82,8 +82,7 @@ class NewDirectories:
             self._disk.remove_tree(Place(self.folder) / name)
 
     def _check_free(self, name: str) -> None:
-        target = Place(self.output) / name
-        if target.lexists():
+        if (target := Place(self.output) / name).lexists():
             why = ": an interrupted run had written it, and all of it is in place now" * self._was_completed
             raise PathError(f"{target}: already exists{why}; nothing was written")
 
@@ -121,12 +120,9 @@ class NewDirectories:
 
     def _write_checkpoints(self) -> None:
         """Writes the checkpoints of the output, or those that are to come there, with the entries of `rows`."""
-        if not self.rows:
-            return  # what stands there is not read: it may be damaged
-        own = rows_to_extend(self.output) | {
-            name: found for name, found in rows_to_extend(self.folder).items() if found
-        }
-        _add_rows(self.folder, own, self.rows, self._disk)
+        if self.rows:  # otherwise what stands there is not read: it may be damaged
+            new = {name: found for name, found in rows_to_extend(self.folder).items() if found}
+            _add_rows(self.folder, rows_to_extend(self.output) | new, self.rows, self._disk)
 
     def _move_in(self, lock: HeldLock) -> None:
         """Moves everything into the existing output."""
@@ -354,8 +350,7 @@ class ResumableOutput:
             record = json.loads(read())
             begun, self.done = record["request"], dict(record["done"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            text = f"{self.directory}: the record of an interrupted run cannot be read: {error}"
-            raise KsegError(text) from error
+            raise KsegError(f"{self.directory}: the record of an interrupted run cannot be read: {error}") from error
         if begun != self._request:
             raise KsegError(
                 f"{self.directory}: was begun with other options: repeat that command, or give another --output"

@@ -337,26 +337,23 @@ def dropped(change: Change, cause: BaseException, disk: Disk) -> KsegError:
 
 
 def _check_space(plan: Plan, keeping: Keeping, author: Author | None) -> None:
-    """Raises KsegError if a file system lacks the space that the plan needs at its peak."""
+    """Raises KsegError if a file system lacks the space that the plan needs at its peak. The error names the command
+    that keeps nothing, if there is room for it."""
     needed = space_of(plan, links=not keeping.elsewhere, keeps=keeping.keeps).peak
     is_elsewhere = keeping.is_on_another_disk_than(plan.directory)
     try:
         check_free(plan.directory, needed + record_bytes(plan), 0)
     except KsegError as error:
-        raise _advised(error, plan, author) if keeping.keeps and not is_elsewhere else error from None
+        words = author.arguments if author is not None and author.arguments is not None else ("--quarantine",)
+        if "--quarantine" not in words and keeping.keeps and not is_elsewhere:
+            steps = freeing_steps(plan)
+            if steps is not None and steps.room_bytes <= free_bytes(plan.directory):
+                line = shell_line(["kseg", *words, "--no-quarantine"])
+                text = f"{error}; removed bytes that are kept free no space: without them it works:"
+                raise KsegError.with_command(text, line) from None
+        raise
     if keeping.keeps and (place := keeping.place()):
         check_free(place, kept_bytes(plan, links=not is_elsewhere) + needed * (not is_elsewhere))
-
-
-def _advised(error: KsegError, plan: Plan, author: Author | None) -> KsegError:
-    """Returns the error with the command that keeps nothing, if there is room for it."""
-    steps = freeing_steps(plan)
-    if author is None or author.arguments is None or "--quarantine" in author.arguments:
-        return error
-    if steps is None or steps.room_bytes > free_bytes(plan.directory):
-        return error
-    line = shell_line(["kseg", *author.arguments, "--no-quarantine"])
-    return KsegError.with_command(f"{error}; removed bytes that are kept free no space: without them it works:", line)
 
 
 def check_free(place: str, needed: int, margin: int = MARGIN_BYTES) -> None:

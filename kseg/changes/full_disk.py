@@ -66,19 +66,19 @@ def apply_step(step: Step, path: str, directory: str, disk: Disk) -> None:
             disk.truncate(descriptor, step.size)
             disk.sync(descriptor)
     else:
-        _write(step, path, directory, disk)
+        model: str | Model = step.model or directory
+        if step.before is not None:
+            model = Model(path, status_of(path), attributes_of(path))
+            if is_removed_first(step):
+                disk.unlink(path)
+        with disk.replacement(path, TEMPORARY_FILE) as temporary:
+            make_file(temporary, step.pieces, directory, disk, model, step.before is not None, step.mtime_ns)
     if is_ordered:
         disk.sync_directory(directory)
 
 
-def _write(step: Step, path: str, directory: str, disk: Disk) -> None:
-    model: str | Model = step.model or directory
-    if step.before is not None:
-        model = Model(path, status_of(path), attributes_of(path))
-        if is_removed_first(step):
-            disk.unlink(path)
-    with disk.replacement(path, TEMPORARY_FILE) as temporary:
-        make_file(temporary, step.pieces, directory, disk, model, step.before is not None, step.mtime_ns)
+_NO_SYMBOLIC_LINK = (errno.ENOSPC, errno.EDQUOT, errno.EPERM, errno.EOPNOTSUPP, errno.ENAMETOOLONG)
+"""Errors of a file system that has none, or no room for one."""
 
 
 def apply_freeing(
@@ -97,7 +97,12 @@ def apply_freeing(
     try:
         check_free(keeping.place(), kept_bytes(plan, links=False))
         make_kept_folder(change, Model(directory, directory_status(directory), {}), disk)
-        _announce(change, disk)
+        try:
+            disk.symbolic_link(kept, change.path(LINK))
+        except OSError as error:
+            if error.errno not in _NO_SYMBOLIC_LINK:
+                raise
+        disk.sync_directory(directory)
         for k, step in enumerate(change.steps):
             if step.origin:
                 examined(change, step)
@@ -138,16 +143,6 @@ class TakenBack(str):
     __slots__ = ("directory",)
 
     directory: str
-
-
-def _announce(change: Change, disk: Disk) -> None:
-    """Makes the link, unless the file system has none. Raises OSError."""
-    try:
-        disk.symbolic_link(change.kept, change.path(LINK))
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EPERM, errno.EOPNOTSUPP, errno.ENAMETOOLONG):
-            raise
-    disk.sync_directory(change.directory)
 
 
 def _record(change: Change, disk: Disk) -> None:
@@ -221,16 +216,15 @@ def _restore(change: Change, disk: Disk) -> None:
             _append(change, k, now, before, disk)
         elif step.action == RENAME and now is None and Place(change.path(step.target)).lexists():
             disk.rename(change.path(step.target), path)
-        elif now is None or not step.file.endswith(LOGS) or _is_kept_content(change, k):
+        elif (
+            now is None
+            or not step.file.endswith(LOGS)
+            or (k in change.stored and is_unchanged(path, change.stored[k]))  # restored by an earlier try
+        ):
             with disk.replacement(path, TEMPORARY_FILE) as temporary:
                 disk.copy_file(change.old(k), temporary, change.directory)
         else:
             raise _changed(change, step.file)
-
-
-def _is_kept_content(change: Change, k: int) -> bool:
-    """Whether a file is what step k has removed, restored by an earlier try."""
-    return k in change.stored and is_unchanged(change.path(change.steps[k].file), change.stored[k])
 
 
 def _append(change: Change, k: int, now: FileState, before: FileState, disk: Disk) -> None:

@@ -668,7 +668,9 @@ def _changed_since(journal: Journal, keeps_marker: bool = False) -> str:
     for name, known in journal.known.items():
         now = read_root_file(journal.directory, name)
         if name == CLEAN_SHUTDOWN:
-            if now is not None and (now != known or not (keeps_marker or _may_have_marker(journal))):
+            # It may be there still if nothing else has changed, or meta.properties alone.
+            may_stay = not journal.moves and journal.planned.keys() <= {META_PROPERTIES}
+            if now is not None and (now != known or not (keeps_marker or (may_stay and not _changed_names(journal)))):
                 return name
         else:
             if (now and now.content) not in (known and known.content, *journal.contents(name)):
@@ -677,11 +679,6 @@ def _changed_since(journal: Journal, keeps_marker: bool = False) -> str:
         if root_state(journal.directory, journal.known) != journal.root:
             return "the directory"
     return ""
-
-
-def _may_have_marker(journal: Journal) -> bool:
-    """Whether the marker may be there still: nothing else has changed, or meta.properties alone."""
-    return not journal.moves and journal.planned.keys() <= {META_PROPERTIES} and not _changed_names(journal)
 
 
 def root_contents(root: Plan) -> dict[str, bytes]:

@@ -135,7 +135,7 @@ class NewDirectories:
             self._disk.rename(self.folder, complete)
             try:
                 self._disk.sync_directory(self.output)
-                _move_out(complete, self.output, self._disk)
+                _complete(self.output, self._disk)
             except OSError as error:
                 raise StoppedHalfwayError(f"{self.output}: {text_of(error)}; repeat the command to go on") from error
 
@@ -260,18 +260,14 @@ def _remove_dead(place: str, names: Iterable[str], disk: Disk) -> None:
 
 
 def _complete(output: str, disk: Disk) -> bool:
-    """Completes the interrupted moves of killed runs. Returns whether there was one."""
-    found = _folders(output, _COMPLETE)
-    for name in found:
-        _move_out(Place(output) / name, output, disk)
-    return bool(found)
-
-
-def _move_out(complete: str, output: str, disk: Disk) -> None:
-    for name in sorted(set(names_in(complete)) - {LOCK_NAME}):
-        disk.rename(Place(complete) / name, Place(output) / name)
-    disk.sync_directory(output)
-    disk.remove_tree(complete)
+    """Moves the contents of complete staging folders into the output. Returns whether there was one."""
+    folders = [Place(output) / name for name in _folders(output, _COMPLETE)]
+    for folder in folders:
+        for name in sorted(set(names_in(folder)) - {LOCK_NAME}):
+            disk.rename(folder / name, Place(output) / name)
+        disk.sync_directory(output)
+        disk.remove_tree(folder)
+    return bool(folders)
 
 
 # Writes a new log directory partition by partition, or adds the partitions to one of the node; the same command

@@ -149,17 +149,14 @@ class SegmentRedaction:
             replacer.go_to(replacer.frame + 1)
 
     def _damage(self, reader: SegmentReader, damage: Damage) -> Iterator[Redacted]:
+        """Yields what stands for damage: random bytes, whose holes stay if the damage is long."""
         if damage.code == "zero-block":
             yield Redacted(damage.position, damage.end, damage.length)
-        elif damage.length > _LARGEST_CHECKED:
-            head = 0 if damage.code == "nonsense-block" else HEADER_BYTES
-            yield from self._lost_range(reader, damage, head)
-        else:
+            return
+        if damage.length <= _LARGEST_CHECKED:
             yield Redacted(damage.position, damage.end, self._described(reader, damage))
-
-    def _lost_range(self, reader: SegmentReader, damage: Damage, head: int) -> Iterator[Redacted]:
-        """Yields random bytes for a long range, whose holes stay, behind ``head`` bytes that stay."""
-        at = damage.position + head
+            return
+        at = damage.position + (0 if damage.code == "nonsense-block" else HEADER_BYTES)
         yield Redacted(damage.position, at, bytes(reader.buffer[damage.position : at]))
         while at < damage.end:
             data = next_data(reader.source.extent, at, damage.end)
@@ -193,7 +190,8 @@ class SegmentRedaction:
             for head in (0,) if damage.code == "nonsense-block" else heads:
                 new = old[:head] + random_like(old[head:])
                 if head <= ENTRY_SIZE < len(old):  # whether a broker takes the length for impossible, or only for long
-                    new = _with_sign(new, old)
+                    sign = bytes((new[ENTRY_SIZE] & 0x7F | old[ENTRY_SIZE] & 0x80,))
+                    new = new[:ENTRY_SIZE] + sign + new[ENTRY_SIZE + 1 :]
                 if is_alike(new):
                     return new
         return new
@@ -202,9 +200,3 @@ class SegmentRedaction:
 def _ready(pieces: list[Redacted], counts: Counter[str] | None = None) -> Result:
     """Returns a result that was made before its task runs."""
     return pieces, counts or Counter()
-
-
-def _with_sign(new: bytes, old: bytes) -> bytes:
-    """Returns ``new`` with the sign of the length that stands in ``old``."""
-    sign = new[ENTRY_SIZE] & 0x7F | old[ENTRY_SIZE] & 0x80
-    return new[:ENTRY_SIZE] + bytes((sign,)) + new[ENTRY_SIZE + 1 :]

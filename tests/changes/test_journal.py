@@ -130,7 +130,8 @@ def test_journals_that_no_release_writes(changes: dict[str, Any], tmp_path: Path
 
 def test_half_a_journal_is_none(tmp_path: Path) -> None:
     path = Path(journal_in(tmp_path).path)
-    for content in (b"7", path.read_bytes()[:-9]):
+    bad = (b"7", b"", b"\n", b"{}\n", b"[]\n", b"\xff\n", b'{"version":1}\n')
+    for content in (*bad, path.read_bytes()[:-9]):
         path.write_bytes(content)
         with pytest.raises(KsegError, match="is no journal"):
             journals(str(tmp_path))

@@ -33,7 +33,7 @@ _PR_SET_PDEATHSIG = 1
 _ATTRIBUTES = ("user.", "system.posix_acl_", "security.selinux")
 """Extended attributes that are copied to new files. Others, such as capabilities, would give privileges."""
 _TEMPORARY = ".kseg-new-"
-_FREEING_THREADS, _FREED_TOGETHER, _HELD_TOGETHER = 16, 16, 33
+_FREEING_THREADS, _FREED_TOGETHER = 16, 16
 MANY_FILES = 64
 """As many removed files are worth threads that free them."""
 _DEPTH = 4
@@ -253,7 +253,7 @@ class Disk:
             return
         from concurrent.futures import ThreadPoolExecutor
 
-        held, room = list[int](), Semaphore(_HELD_TOGETHER)
+        held, room = list[int](), Semaphore(_FREEING_THREADS + 1)  # of descriptors that are open together
         with ThreadPoolExecutor(_FREEING_THREADS) as pool:
 
             def free(descriptor: int) -> None:
@@ -429,9 +429,11 @@ class _NotClonedError(Exception):
 
 
 def _close_all(descriptors: list[int], done: Semaphore) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
-    done.release()
+    try:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    finally:
+        done.release()
 
 
 def is_temporary(name: str) -> bool:

@@ -24,8 +24,8 @@ from kseg.formats.compression import (
     decompress_limited,
     expansion_buffer,
 )
-from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
-from kseg.formats.rows import BytesLike, Rows, Scratch, UndecodableError, int64s
+from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import (
@@ -184,7 +184,7 @@ class BatchRedaction:
         area = bytearray(opened[0])
         self._records(area, 0, header)
         if not remarks:
-            new = bytearray(packed(header, area))
+            new = bytearray(build_batch(header, area, target_of(header.codec)))
             reseal(old, new, V2_CRC, V2_ATTRIBUTES, True)
             return bytes(new)
         areas = _forms(header.codec, area)
@@ -360,11 +360,6 @@ class Workers:
     def with_rule(self, rule: RecordRule | None) -> BatchRedaction:
         """Returns a redaction by a rule with the buffers of this thread."""
         return BatchRedaction(self._names, rule, self.of_thread().scratch, self.of_thread().expansion)
-
-
-def packed(header: RecordBatchHeader, area: BytesLike) -> bytes:
-    """Returns the batch of a record area, compressed by its codec, with a right checksum."""
-    return build_batch(header, area, target_of(header.codec))
 
 
 def _forms(codec: int, area: bytes | bytearray) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from kseg.formats.compressing import build_batch
 from kseg.formats.record_batch import HEADER_BYTES, parse_header
 from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_SIZE, MAGIC_V2, V0_HEADER_BYTES, V1_HEADER_BYTES
 from kseg.kernel.layout.rows import (
@@ -24,7 +25,7 @@ from kseg.kernel.layout.rows import (
 )
 from kseg.kernel.scan.frames import move_frames
 from kseg.limits import MAX_BATCH_BYTES, WINDOW_BYTES
-from kseg.redaction.batches import BatchRedaction, Workers, packed, random_like
+from kseg.redaction.batches import BatchRedaction, Workers, random_like, target_of
 from kseg.redaction.internal_records import RecordRule
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Message, RecordBatch
@@ -139,7 +140,8 @@ class SegmentRedaction:
             done = position + rows[at + FRAME_SIZE]
             if status == NEEDS_PACKING:
                 header = parse_header(data[position : position + HEADER_BYTES])
-                new = packed(header, batches.expansion.view()[: replacer.area_size])
+                area = batches.expansion.view()[: replacer.area_size]
+                new = build_batch(header, area, target_of(header.codec))
             else:
                 kind = RecordBatch if rows[at + FRAME_MAGIC] >= MAGIC_V2 else Message
                 is_valid = bool(rows[at + FRAME_STATE] & CRC_RIGHT)

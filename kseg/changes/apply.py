@@ -50,7 +50,7 @@ from kseg.stores.source import is_disk_error
 
 def _prepare_delta(change: Change, plan: Plan, k: int, model: str | Model, disk: Disk) -> None:
     """Does everything up to the commit: the empty file, its delta, added and kept bytes. Raises OSError, KsegError."""
-    step, deltas = change.steps[k], deltas_of(plan)
+    step, deltas, borrows = change.steps[k], deltas_of(plan), change.is_kept_inside
     made = make_file(change.new(k), (), change.directory, disk, model, mtime_ns=step.mtime_ns)
     change.made[k] = made._replace(size=step.size)
 
@@ -60,9 +60,9 @@ def _prepare_delta(change: Change, plan: Plan, k: int, model: str | Model, disk:
         with disk.new_file(path, model or change.directory, fallback, attributes=model, mtime_ns=mtime_ns) as target:
             write_pieces(pieces, change.directory, target, disk)
 
-    write(change.delta_path(k), delta_lines(deltas.pieces(k)))
-    if deltas.added_bytes[k]:
-        write(change.added(k), deltas.added(k))
+    write(change.delta_path(k), delta_lines(deltas.delta_pieces(k, borrows)))
+    if deltas.added_bytes(k, borrows):
+        write(change.added(k), deltas.added(k, borrows))
     change.by_delta[k] = manifest.Stored(0, 0, "")
     if change.kept and step.before is not None:
         removed_ranges = deltas.removed_ranges[k]

@@ -3,12 +3,13 @@
 import errno
 import os
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from kseg.changes.disk import Disk, Model
 from kseg.changes.manifest import KEPT as KEPT_FOLDER
 from kseg.changes.manifest import Change
-from kseg.changes.plan import REPLACE, FileState, Piece, Plan, Range, Step, file_state, piece_size
+from kseg.changes.plan import RENAME, REPLACE, TRUNCATE, FileState, Piece, Plan, Range, file_state, piece_size
 from kseg.errors import KsegError
 from kseg.stores.extent import Extent
 from kseg.stores.no_follow import open_file, open_to_copy
@@ -139,25 +140,28 @@ def copy_owner(
 
 # Deltas: rewrite a file that reuses most of its old bytes without a second copy of them.
 #
-# Only those ranges of the old file are kept that the new file lacks (`RemovedRanges`); all other bytes of the new file
-# are staged. So each new file can be written from its own old file and from staged bytes: it is written after the
-# commit, in its turn, and replaces the old file before the next one is started.
+# Only those ranges of the old file are kept that the new file lacks (`RemovedRanges`). Batches that move to another
+# segment are among the removed ranges of their old segment. So each new file can be written from its own old file and
+# from kept bytes: it is written after the commit, in its turn, and replaces the old file before the next one is
+# started.
 #
 # A delta is a text file with one line for each piece of the new content: source, number, position and length in bytes.
-# Source ``own`` is the old file; ``added`` staged bytes; ``undone`` the bytes kept by the step of that number of the
-# change that is being undone; ``kept`` those kept by that step of the same change, which older versions of kseg wrote.
+# Source ``own`` is the old file; ``kept`` the bytes kept by the step of that number; ``undone`` the bytes kept by that
+# step of the change that is being undone; ``added`` new bytes in the staging folder.
+
+# The ranges of an old file that do not occur in its replacement: only these must be kept.
 
 
 class RemovedRanges:
-    """Ranges of an old file of ``old_size`` bytes that do not occur in its replacement, in ascending order: only these
-    must be kept. They are stored end to end in the kept file: ``size`` bytes in total.
+    """Ranges of a file of ``old_size`` bytes in ascending order, stored end to end in the kept file: ``size`` bytes in
+    total.
 
     ``staying``: position and length of the ranges that the new file reuses, in any order. ``are_within_file``: all of
     these are within the file.
     """
 
     def __init__(self, old_size: int, staying: Iterable[tuple[int, int]]) -> None:
-        self._starts, self._ends = array("q"), array("q")
+        self._starts, self._ends, self._places = array("q"), array("q"), array("q")
         starts, ends, before, is_rising, largest = array("q"), array("q"), -1, True, 0
         for position, length in staying:
             end = position + length
@@ -176,6 +180,7 @@ class RemovedRanges:
             if at < start:
                 self._starts.append(at)
                 self._ends.append(start)
+                self._places.append(size)
                 size += start - at
             at = end if end > at else at
         self.size = size
@@ -183,6 +188,23 @@ class RemovedRanges:
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """Yields position in the old file and length of each range."""
         return ((start, end - start) for start, end in zip(self._starts, self._ends, strict=True))
+
+    def split(self, position: int, length: int) -> Iterator[tuple[int, int, int]]:
+        """Splits a range of the file into parts: position, length, and position in the kept file, or -1 if it is not
+        kept.
+        """
+        end, i = position + length, max(bisect_right(self._starts, position) - 1, 0)
+        while position < end:
+            if i == len(self._starts) or self._starts[i] >= end:
+                yield position, end - position, -1
+                return
+            if self._starts[i] > position:
+                yield position, self._starts[i] - position, -1
+                position = self._starts[i]
+            if (stop := min(self._ends[i], end)) > position:
+                yield position, stop - position, self._places[i] + position - self._starts[i]
+                position = stop
+            i += 1
 
 
 _LINE_BYTES = 128
@@ -193,45 +215,74 @@ DeltaPiece = tuple[str, int, Piece]
 
 
 class PlanDeltas:
-    """The deltas of a plan. For each step that rewrites a file from a delta, ``removed_ranges`` are the ranges to keep,
-    and ``added_bytes`` is the size of what is staged."""
+    """The deltas of a plan. ``removed_ranges``: for each step that rewrites a file from a delta, the ranges to keep."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._directory = Place(plan.directory).absolute
+        self._keepers = {step.origin: k for k, step in enumerate(plan.steps) if step.is_kept}
+        self._added: dict[tuple[int, bool], int] = {}
+        self._kept: dict[int, RemovedRanges] = {}
         self.removed_ranges: dict[int, RemovedRanges] = {}
-        self.added_bytes: dict[int, int] = {}
         for k, step in enumerate(plan.steps):
             if step.origin in plan.kept_whole:
                 continue
             if step.action == REPLACE and step.before is not None and step.made_by is None and not step.source:
-                own, ranges = self._names(step), (piece for piece in step.pieces if isinstance(piece, Range))
-                staying = (piece[1:] for piece in ranges if piece.file in own)
+                ranges = (piece for piece in step.pieces if isinstance(piece, Range))
+                staying = (piece[1:] for piece in ranges if step.origin in (piece.file, self._name(piece)))
                 removed = RemovedRanges(step.before.size, staying)
                 shared_bytes = step.before.size - removed.size
                 if removed.are_within_file and 2 * shared_bytes >= max(step.size, step.before.size, 1):
                     self.removed_ranges[k] = removed
-                    self.added_bytes[k] = sum(map(piece_size, self.added(k)))
 
-    def _names(self, step: Step) -> tuple[str, str]:
-        """Returns the forms that the name of a step's old file can have in ranges."""
-        return step.origin, self._directory / step.origin
+    def _name(self, piece: Range) -> str:
+        """Returns the name of the file if it is in the directory, otherwise ""."""
+        if os.sep not in piece.file:
+            return piece.file
+        folder, name = os.path.split(piece.file)
+        return name if folder == self._directory else ""
 
-    def pieces(self, k: int) -> Iterator[DeltaPiece]:
-        """Yields the pieces of step k's new content."""
-        step, undone = self._plan.steps[k], self._plan.restores_from
-        own = self._names(step)
+    def delta_pieces(self, k: int, borrows: bool) -> Iterator[DeltaPiece]:
+        """Yields the pieces of step k's new content. ``borrows``: bytes kept by other steps are readable until the
+        change is done.
+        """
+        step = self._plan.steps[k]
         for piece in step.pieces:
-            if isinstance(piece, Range) and piece.file in own:
+            if not isinstance(piece, Range):
+                yield ADDED, 0, piece
+            elif (name := self._name(piece)) == step.origin:
                 yield OWN, 0, piece
-            elif isinstance(piece, Range) and undone and Place(piece.file).parent == undone:
+            elif self._plan.restores_from and Place(piece.file).parent == self._plan.restores_from:
                 yield UNDONE, int(os.path.basename(piece.file)), piece
+            elif borrows and name in self._keepers:  # another step keeps a part of the file
+                keeper = self._keepers[name]
+                for position, length, kept_at in self._kept_by(keeper).split(piece.position, piece.length):
+                    if kept_at < 0:
+                        yield ADDED, 0, Range(piece.file, position, length)
+                    else:
+                        yield KEPT, keeper, Range(piece.file, kept_at, length)
             else:
                 yield ADDED, 0, piece
 
-    def added(self, k: int) -> Iterator[Piece]:
+    def _kept_by(self, k: int) -> RemovedRanges:
+        """Returns the ranges of its old file that step k keeps."""
+        if k in self.removed_ranges:
+            return self.removed_ranges[k]
+        if k not in self._kept:
+            step = self._plan.steps[k]
+            size = step.before.size if step.before else 0
+            staying = size if step.action == RENAME else step.size if step.action == TRUNCATE else 0
+            self._kept[k] = RemovedRanges(size, [(0, staying)])
+        return self._kept[k]
+
+    def added(self, k: int, borrows: bool) -> Iterator[Piece]:
         """Yields the pieces that are staged for step k before the commit."""
-        return (piece for source, _, piece in self.pieces(k) if source == ADDED)
+        return (piece for source, _, piece in self.delta_pieces(k, borrows) if source == ADDED)
+
+    def added_bytes(self, k: int, borrows: bool) -> int:
+        if (k, borrows) not in self._added:
+            self._added[k, borrows] = sum(map(piece_size, self.added(k, borrows)))
+        return self._added[k, borrows]
 
 
 def deltas_of(plan: Plan) -> PlanDeltas:

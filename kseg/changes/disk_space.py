@@ -118,7 +118,7 @@ def space_of(plan: Plan, links: bool = True, keeps: bool = True) -> Space:
     at = copied = 0
     for k, step in enumerate(plan.steps):
         if k in deltas.removed_ranges:
-            at += deltas.added_bytes[k] + deltas.removed_ranges[k].size * inside
+            at += deltas.added_bytes(k, inside) + deltas.removed_ranges[k].size * inside
         elif step.makes and not step.source:
             at += step.size
         elif step.action == TRUNCATE:
@@ -132,7 +132,7 @@ def space_of(plan: Plan, links: bool = True, keeps: bool = True) -> Space:
     for k, step in enumerate(plan.steps):
         if k in deltas.removed_ranges and step.before is not None:
             peak = max(peak, at + step.size)
-            at += step.size - step.before.size - deltas.added_bytes[k]
+            at += step.size - step.before.size - deltas.added_bytes(k, inside)
         elif step.action == EXTEND and step.before is not None:
             at += step.size - step.before.size
             peak = max(peak, at)

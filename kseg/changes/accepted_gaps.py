@@ -72,7 +72,7 @@ def accepted_gaps(directory: str) -> AcceptedGaps:
     """Returns the accepted gaps of a partition, in the record and the manifests. Raises KsegError if one of these
     cannot be read.
     """
-    if not Place(folder_of(directory)).is_dir():
+    if not folder_of(directory).is_dir():
         return AcceptedGaps([])
     kept = (gap for change in quarantine.changes(directory) for gap in change.gaps)
     return AcceptedGaps([*_recorded(directory), *kept])
@@ -110,7 +110,7 @@ def end(*changes: "Change", disk: Disk) -> None:
 
 def _write(directory: str, gaps: set[tuple[int, int]], disk: Disk) -> None:
     """Writes the record atomically, the first ones if there are too many; removes it if there are none."""
-    path, lines, size = Place(folder_of(directory)) / RECORD, [f"[{a},{b}]" for a, b in sorted(gaps)], 0
+    path, lines, size = folder_of(directory) / RECORD, [f"[{a},{b}]" for a, b in sorted(gaps)], 0
     while lines and (size := sum(map(len, lines)) + 2 * len(lines)) > MAX_ACCEPTED_BYTES - 32:
         del lines[len(lines) * (MAX_ACCEPTED_BYTES - 32) // size :]
     if not lines:
@@ -124,7 +124,7 @@ def _write(directory: str, gaps: set[tuple[int, int]], disk: Disk) -> None:
 
 
 def _recorded(directory: str) -> Ranges:
-    path = Place(folder_of(directory)) / RECORD
+    path = folder_of(directory) / RECORD
     if (content := read_own(path, MAX_ACCEPTED_BYTES, directory)) is None:
         return []
     try:

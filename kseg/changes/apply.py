@@ -27,14 +27,13 @@ from functools import partial
 from threading import current_thread, main_thread
 from typing import Any
 
-from kseg.changes import accepted_gaps, manifest, quarantine, unrecorded
-from kseg.changes.author import Author
+from kseg.changes import accepted_gaps, manifest, quarantine
 from kseg.changes.content import copy_owner, created_state, delta_lines, deltas_of, make_file, new_content, write_pieces
 from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_in, end_with_parent, opened
-from kseg.changes.disk_space import kept_bytes, space_of
-from kseg.changes.full_disk import FreeingSteps, apply_step, freeing_steps, record_bytes
+from kseg.changes.disk_space import freeing_steps, kept_bytes, record_bytes, space_of
 from kseg.changes.manifest import DONE, Change, ChangedSinceError, ExpectedStates
 from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, FileState, Piece, Plan, Range, Step, file_state
+from kseg.changes.record_json import Author
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, errors_at, is_system_error, text_of
 from kseg.quantities import shell_line
 from kseg.runtime.threads import usable_cores
@@ -181,7 +180,7 @@ def apply_all(
     """
     disk, keeping = disk or Disk(), keeping or Keeping()
     places = [plan.directory for plan in plans]
-    dropped = partial(_dropped, disk=disk)
+    failed = partial(dropped, disk=disk)
     planned: dict[str, Plan] = {Place(plan.directory).absolute: plan for plan in plans}
 
     def prepare(change: Change) -> None:
@@ -190,7 +189,7 @@ def apply_all(
         manifest.write_change(change, disk)
 
     def commit(change: Change) -> None:
-        folder = Place(quarantine.folder_of(change.directory)) / str(change.number)
+        folder = quarantine.folder_of(change.directory) / str(change.number)
         disk.rename(change.folder, folder)
         change.move_to(folder)
         disk.sync_directory(quarantine.folder_of(change.directory))
@@ -199,11 +198,11 @@ def apply_all(
         changes = [_begun(plan, command, keeping, disk, group, undoes, author) for plan in plans]
         try:
             with disk.phase(places):
-                changes = _each(prepare, changes, dropped)
+                changes = _each(prepare, changes, failed)
             with disk.phase(places):
-                changes = [_attempted(commit, change, dropped) for change in changes]
+                changes = [_attempted(commit, change, failed) for change in changes]
         except BaseException as error:
-            changes = [dropped(change, error) if isinstance(change, Change) else change for change in changes]
+            changes = [failed(change, error) if isinstance(change, Change) else change for change in changes]
             if not is_system_error(error):
                 raise
             return changes
@@ -212,61 +211,6 @@ def apply_all(
         if isinstance(end, ChangedSinceError) and isinstance(changes[k], Change):
             ends[k] = caused(StoppedHalfwayError(f"{end}; stopped half-way"), end)
     return ends
-
-
-def apply_freeing(
-    plan: Plan, steps: FreeingSteps, command: str, keeping: Keeping, disk: Disk, group: str, author: Author | None
-) -> Change:
-    """Applies the steps of a plan, and then writes the record of the change, for which they have made room.
-
-    What they remove is kept on another file system, with the record until it can be written in the partition: a change
-    that is interrupted before is taken back (`kseg.changes.unrecorded`). Raises KsegError if nothing was changed,
-    otherwise StoppedHalfwayError.
-    """
-    change, done = _new_change(plan, command, keeping, group, 0, author), 0
-    change.state, change.steps = DONE, steps.steps
-    directory, folder, kept = change.directory, change.folder, change.kept
-    inside, place = quarantine.folder_of(directory), Place(kept).parent
-    try:
-        check_free(keeping.place(), kept_bytes(plan, links=False))
-        if not place.lexists():
-            disk.make_directory(place)
-            disk.sync_directory(place.parent)
-        _make_folder(kept, Model(directory, directory_status(directory), {}), disk)
-        unrecorded.announce(change, disk)
-        for k, step in enumerate(change.steps):
-            if step.origin:
-                _examined(change, step)
-            if step.is_kept:
-                _keep(change, k, disk)
-        manifest.hash_before(change)
-        unrecorded.record(change, disk)
-        disk.sync_directory(kept)
-        disk.sync_directory(place)
-        for k, step in enumerate(change.steps):
-            apply_step(step, change.path(step.file), directory, disk)
-            done += 1
-            if step.makes:
-                change.made[k] = created_state(change.path(step.file))
-        disk.sync_directory(directory)
-        change.after = ExpectedStates(change).check_final()
-        manifest.hash_after(change)
-        for path in (inside, folder):
-            with suppress(FileExistsError):
-                disk.make_directory(path)
-                copy_owner(path, directory, disk, as_directory=True)
-        manifest.write_change(change, disk)
-        disk.rename(folder, Place(inside) / str(change.number))
-        change.move_to(Place(inside) / str(change.number))
-        disk.sync_directory(inside)
-        unrecorded.forget(change, disk)
-    except (OSError, KsegError) as error:
-        if not done:
-            raise _dropped(change, error, disk) from error
-        text = f"{directory}: stopped half-way: {text_of(error)}; removed bytes are in {kept}"
-        text += "; repeat the command, or kseg undo"
-        raise StoppedHalfwayError(text) from error
-    return change
 
 
 MIN_SHARED_STEPS = 1000
@@ -339,7 +283,7 @@ def _begun(
 ) -> Outcome:
     """Returns a change in state ``prepared`` with its own folder, which it may remove; or why nothing was changed."""
     try:
-        change = _new_change(plan, command, keeping, group, undoes, author)
+        change = new_change(plan, command, keeping, group, undoes, author)
         inside = Place(change.folder).parent
         _check_space(plan, keeping, author)
         with suppress(FileExistsError):
@@ -358,12 +302,12 @@ def _begun(
     return change
 
 
-def _new_change(plan: Plan, command: str, keeping: Keeping, group: str, undoes: int, author: Author | None) -> Change:
+def new_change(plan: Plan, command: str, keeping: Keeping, group: str, undoes: int, author: Author | None) -> Change:
     """Returns a change in state ``prepared``, whose folders do not exist yet. Raises KsegError."""
     directory, time_ms = Place(plan.directory).absolute, time.time_ns() // 1_000_000
     quarantine.check_folder(directory)
     number = max((number for number, _ in quarantine.folders(directory)), default=0) + 1
-    folder = Place(quarantine.folder_of(directory)) / f"{number}{quarantine.PREPARING}"
+    folder = quarantine.folder_of(directory) / f"{number}{quarantine.PREPARING}"
     kept = folder / manifest.KEPT if keeping.keeps else ""
     if kept and keeping.elsewhere:
         kept = Place(os.path.realpath(keeping.elsewhere)) / manifest.kept_name(directory, number, time_ms)
@@ -373,13 +317,13 @@ def _new_change(plan: Plan, command: str, keeping: Keeping, group: str, undoes: 
     )  # fmt: skip
 
 
-def _dropped(change: Change, cause: BaseException, disk: Disk) -> KsegError:
+def dropped(change: Change, cause: BaseException, disk: Disk) -> KsegError:
     """Removes what was prepared of a change. Returns the error that says so, with a remark if that fails."""
     remark = ""
     try:
         if change.kept and not change.is_kept_inside:
             quarantine.remove_kept(change.kept, disk)
-            unrecorded.forget(change, disk)
+            quarantine.forget(change, disk)
         if Place(change.folder).is_dir() and not change.folder.endswith(quarantine.PREPARING):
             quarantine.end(change, disk=disk)
         else:
@@ -393,42 +337,33 @@ def _dropped(change: Change, cause: BaseException, disk: Disk) -> KsegError:
 
 
 def _check_space(plan: Plan, keeping: Keeping, author: Author | None) -> None:
-    """Raises KsegError if a file system lacks the space that the plan needs at its peak."""
+    """Raises KsegError if a file system lacks the space that the plan needs at its peak. The error names the command
+    that keeps nothing, if there is room for it."""
     needed = space_of(plan, links=not keeping.elsewhere, keeps=keeping.keeps).peak
     is_elsewhere = keeping.is_on_another_disk_than(plan.directory)
-    if (error := lack_of_space(plan.directory, needed + record_bytes(plan))) is not None:
-        if keeping.keeps and not is_elsewhere:
-            raise _advised(error, plan, author)
-        raise error
+    try:
+        check_free(plan.directory, needed + record_bytes(plan), 0)
+    except KsegError as error:
+        words = author.arguments if author is not None and author.arguments is not None else ("--quarantine",)
+        if "--quarantine" not in words and keeping.keeps and not is_elsewhere:
+            steps = freeing_steps(plan)
+            if steps is not None and steps.room_bytes <= free_bytes(plan.directory):
+                line = shell_line(["kseg", *words, "--no-quarantine"])
+                text = f"{error}; removed bytes that are kept free no space: without them it works:"
+                raise KsegError.with_command(text, line) from None
+        raise
     if keeping.keeps and (place := keeping.place()):
         check_free(place, kept_bytes(plan, links=not is_elsewhere) + needed * (not is_elsewhere))
 
 
-def _advised(error: KsegError, plan: Plan, author: Author | None) -> KsegError:
-    """Returns the error with the command that keeps nothing, if there is room for it."""
-    steps = freeing_steps(plan)
-    if author is None or author.arguments is None or "--quarantine" in author.arguments:
-        return error
-    if steps is None or steps.room_bytes > free_bytes(plan.directory):
-        return error
-    line = shell_line(["kseg", *author.arguments, "--no-quarantine"])
-    return KsegError.with_command(f"{error}; removed bytes that are kept free no space: without them it works:", line)
-
-
-def check_free(place: str, needed: int) -> None:
+def check_free(place: str, needed: int, margin: int = MARGIN_BYTES) -> None:
     """Raises KsegError if the file system of ``place`` has less than ``needed`` bytes free, and a margin."""
-    if (error := lack_of_space(place, needed + MARGIN_BYTES)) is not None:
-        raise error
-
-
-def lack_of_space(place: str, needed: int) -> KsegError | None:
-    """Returns the error that a file system has less than ``needed`` bytes free; None if it has them."""
-    if (free := free_bytes(place)) >= needed:
-        return None
-    return KsegError(
-        f"{place}: {needed} bytes of disk space are needed, {free} bytes are free: {needed - free} bytes have to be "
-        "freed first; nothing was changed"
-    )
+    needed += margin
+    if (free := free_bytes(place)) < needed:
+        raise KsegError(
+            f"{place}: {needed} bytes of disk space are needed, {free} bytes are free: {needed - free} bytes have to "
+            "be freed first; nothing was changed"
+        )
 
 
 def free_bytes(place: str) -> int:
@@ -449,16 +384,11 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
         copy_owner(path, own, disk, as_directory=True)
     disk.sync_directory(directory)
     new = Place(change.folder) / "new"
-    _make_folder(new, own, disk)
-    if change.kept and not change.is_kept_inside:
-        manifest.write_change(change, disk)  # so that the kept bytes are found after an interruption here
-        place = Place(change.kept).parent
-        if not place.lexists():
-            disk.make_directory(place)
-            disk.sync_directory(place.parent)
+    make_folder(new, own, disk)
     if change.kept:
-        _make_folder(change.kept, own, disk)
-        disk.sync_directory(Place(change.kept).parent)
+        if not change.is_kept_inside:
+            manifest.write_change(change, disk)  # so that the kept bytes are found after an interruption here
+        make_kept_folder(change, own, disk)
     absent = {name for name, found in ExpectedStates(change).initial.items() if found is None}
     for name in sorted(absent.intersection(names_in(directory))):
         if file_state(change.path(name)) is not None:
@@ -466,7 +396,7 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
     old: dict[str, Model] = {"": own}
     for step in change.steps:
         if step.origin and step.origin not in old:
-            old[step.origin] = _examined(change, step)
+            old[step.origin] = examined(change, step)
     removed_ranges = deltas_of(plan).removed_ranges
     for k, step in enumerate(change.steps):
         model, path = step.model or old[step.origin], change.new(k)
@@ -482,7 +412,7 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
             made = make_file(path, step.pieces, plan.directory, disk, model, bool(step.origin), step.mtime_ns)
             change.made[k] = made
         if change.kept and step.is_kept:
-            _keep(change, k, disk)
+            keep(change, k, disk)
     if change.kept:
         manifest.hash_before(change)
     disk.sync_directory(new)
@@ -490,13 +420,23 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
         disk.sync_directory(change.kept)
 
 
-def _make_folder(path: str, model: Model, disk: Disk) -> None:
+def make_folder(path: str, model: Model, disk: Disk) -> None:
     """Creates a folder with the owner of the partition, so that a broker can remove it together with the topic."""
     disk.make_directory(path)
     copy_owner(path, model, disk, as_directory=True)
 
 
-def _examined(change: Change, step: Step) -> Model:
+def make_kept_folder(change: Change, model: Model, disk: Disk) -> None:
+    """Creates and syncs the folder for the kept bytes, and the directory that the user has named for it."""
+    place = Place(change.kept).parent
+    if not place.lexists():
+        disk.make_directory(place)
+        disk.sync_directory(place.parent)
+    make_folder(change.kept, model, disk)
+    disk.sync_directory(place)
+
+
+def examined(change: Change, step: Step) -> Model:
     """Returns the old file of a step. Raises OSError now if the step would fail later, as the file cannot be written to
     or cannot be removed; ChangedSinceError if the file is not as planned.
 
@@ -534,7 +474,7 @@ def _check_writable(path: str, needs_permission: bool = False) -> None:
             raise
 
 
-def _keep(change: Change, k: int, disk: Disk) -> None:
+def keep(change: Change, k: int, disk: Disk) -> None:
     """Keeps the bytes that step k removes. Records the digests of the removed ranges, and of the kept file."""
     step = change.steps[k]
     path, kept = change.path(step.origin), change.old(k)

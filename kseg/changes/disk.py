@@ -11,11 +11,10 @@ import re
 import signal
 import stat
 import sys
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache
-from threading import Lock
+from threading import Lock, Semaphore
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import BytesLike
@@ -137,15 +136,14 @@ class Disk:
     def rename(self, path: str, target: str, frees: bool = True) -> None:
         """Renames a file or directory; an existing target is replaced. ``frees``: it may have blocks to be freed."""
         with no_follow.parent_of(path) as (old_at, old), no_follow.parent_of(target) as (new_at, new):
-            if frees and self._freeing is not None:
-                self._freeing.hold(new_at, new)
+            if frees:
+                self._keep_open(new_at, new)
             os.replace(old, new, src_dir_fd=old_at, dst_dir_fd=new_at)
         no_follow.forget_directory(path)
 
     def unlink(self, path: str) -> None:
         with no_follow.parent_of(path) as (at, name):
-            if self._freeing is not None:
-                self._freeing.hold(at, name)
+            self._keep_open(at, name)
             os.unlink(name, dir_fd=at)
 
     def truncate(self, descriptor: int, size: int) -> None:
@@ -235,25 +233,49 @@ class Disk:
     def remove_directory(self, path: str) -> None:
         """Removes an empty directory."""
         with no_follow.parent_of(path) as (at, name):
-            if self._freeing is not None:
-                self._freeing.hold(at, name)
+            self._keep_open(at, name)
             os.rmdir(name, dir_fd=at)
         no_follow.forget_directory(path)
 
     _is_in_phase = False
-    _freeing: "LateFreeing | None" = None
+    _free: "Callable[[int], object] | None" = None
+    """Closes a descriptor in another thread."""
 
     @contextmanager
     def freeing_late(self, is_wanted: bool) -> Iterator[None]:
-        """Within the block, the blocks of removed and replaced files are freed by other threads: see `LateFreeing`."""
+        """Within the block, other threads free the blocks of removed and replaced files: each stays open until then.
+
+        A file system with the option ``discard`` may wait for its disk, up to some milliseconds, whenever a file is
+        freed; a rename that replaces a file waits while it locks out all other renames between directories.
+        """
         if not is_wanted or not hasattr(os, "O_PATH"):
             yield
             return
-        with LateFreeing() as self._freeing:
+        from concurrent.futures import ThreadPoolExecutor
+
+        held, room = list[int](), Semaphore(_FREEING_THREADS + 1)  # of descriptors that are open together
+        with ThreadPoolExecutor(_FREEING_THREADS) as pool:
+
+            def free(descriptor: int) -> None:
+                held.append(descriptor)
+                if len(held) >= _FREED_TOGETHER:
+                    room.acquire()
+                    pool.submit(_close_all, held.copy(), room)
+                    held.clear()
+
+            self._free = free
             try:
                 yield
             finally:
-                self._freeing = None
+                self._free = None
+                for descriptor in held:
+                    os.close(descriptor)
+
+    def _keep_open(self, at: int, name: str) -> None:
+        """Keeps a file or directory open that is to be removed or replaced, if there is one and it is freed late."""
+        if self._free is not None:
+            with suppress(OSError):
+                self._free(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at))
 
     @contextmanager
     def phase(self, places: Sequence[str]) -> Iterator[None]:
@@ -406,44 +428,12 @@ class _NotClonedError(Exception):
     """The file system cannot share the blocks of a file."""
 
 
-class LateFreeing:
-    """Frees the blocks of removed files in other threads: each file stays open until then.
-
-    A file system with the option ``discard`` may wait for its disk, up to some milliseconds, whenever a file is freed;
-    a rename that replaces a file waits while it locks out all other renames between directories.
-    """
-
-    def __init__(self) -> None:
-        from concurrent.futures import Future, ThreadPoolExecutor
-
-        self._pool = ThreadPoolExecutor(_FREEING_THREADS)
-        self._held: list[int] = []
-        self._running = deque[Future[None]]()
-
-    def hold(self, at: int, name: str) -> None:
-        """Keeps a file or directory open that is to be removed or replaced, if there is one."""
-        with suppress(OSError):
-            self._held.append(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at))
-        if len(self._held) >= _FREED_TOGETHER:
-            self._free()
-
-    def _free(self) -> None:
-        if len(self._running) > _FREEING_THREADS:
-            self._running.popleft().result()
-        self._running.append(self._pool.submit(_close_all, self._held))
-        self._held = []
-
-    def __enter__(self) -> "LateFreeing":
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._free()
-        self._pool.shutdown()
-
-
-def _close_all(descriptors: list[int]) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
+def _close_all(descriptors: list[int], done: Semaphore) -> None:
+    try:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    finally:
+        done.release()
 
 
 def is_temporary(name: str) -> bool:

@@ -1,12 +1,17 @@
 """Computes the disk space that plans need in the file system of their directory, at the peak and permanently."""
 
+import os
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
 from kseg.changes.content import deltas_of
-from kseg.changes.plan import CREATE, DELETE, EXTEND, REPLACE, TRUNCATE, Plan, Step
+from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Range, Step
+from kseg.formats.suffixes import INDEX_SUFFIXES, LOG_SUFFIXES, LOGS
+from kseg.segment.files import segment_file
+from kseg.stores.no_follow import status_of
 from kseg.stores.place import Place
 
 MAX_GAPS = 1000
@@ -157,3 +162,105 @@ def _has_second_link(plan: Plan, step: Step) -> bool:
         return (Place(plan.directory) / (step.origin or step.file)).status(follow_symlinks=False).st_nlink > 1
     except FileNotFoundError:
         return False
+
+
+# The order of steps for a file system that has no room for the record of a change: what frees space goes first.
+
+BLOCK_BYTES = 4096
+"""The unit in which most file systems give space to files."""
+
+
+JOURNAL_BYTES = 4 * BLOCK_BYTES
+"""Space for the journal of a command, at most, if it changes one partition."""
+
+
+def record_bytes(plan: Plan) -> int:
+    """Returns the largest space that folders, manifest and journal of a change take, and the ends of its new files."""
+    files = sum(step.makes or step.action in (TRUNCATE, EXTEND) for step in plan.steps)
+    return record_bytes_of(files, len(plan.steps))
+
+
+def record_bytes_of(files: int, steps: int) -> int:
+    """Like `record_bytes`, of a plan with so many new files and steps."""
+    return (10 + files) * BLOCK_BYTES + 1000 * steps
+
+
+@dataclass(frozen=True, slots=True)
+class FreeingSteps:
+    """The steps of a plan, those that need no room first. ``writes``: the others, new files that are no logs.
+
+    ``room_bytes``: the free space that all of them need; ``grown_bytes``: the growth of all files together, below 0 if
+    they shrink.
+    """
+
+    first: list[Step]
+    writes: list[Step]
+    room_bytes: int
+    grown_bytes: int
+
+    @property
+    def steps(self) -> list[Step]:
+        return [*self.first, *self.writes]
+
+    @property
+    def recorded_room_bytes(self) -> int:
+        """Returns the free space that they need if journal and manifest are written after them."""
+        return max(self.room_bytes, self.grown_bytes + 4 * BLOCK_BYTES + _in_blocks(600 * len(self.steps)))
+
+
+def freeing_steps(plan: Plan) -> FreeingSteps | None:
+    """Returns None if the plan needs a record, because it writes a log, or its order cannot be changed. Raises
+    OSError.
+    """
+    writes = [step for step in plan.steps if step.makes and step.size]
+    first = [step for step in plan.steps if not (step.makes and step.size)]
+    if (
+        plan.restores_from
+        or any(step.action == EXTEND or step.made_by is not None or step.source for step in plan.steps)
+        or any(segment_file(step.file).kind in LOG_SUFFIXES for step in writes)
+    ):
+        return None
+    changed = {name for step in first for name in (step.file, step.target, step.origin)}
+    ranges = (piece for step in writes for piece in step.pieces if isinstance(piece, Range))
+    if changed & {*(step.file for step in writes), *(os.path.basename(piece.file) for piece in ranges)}:
+        return None
+    freed = room = 0
+    for step in first:
+        status = status_of(Place(plan.directory) / step.origin) if step.origin else None
+        if status is not None and (step.keeps or step.action in (TRUNCATE, DELETE)):
+            if step.action == TRUNCATE and status.st_nlink > 1:
+                return None  # its other name keeps the bytes, so a new file has to be written
+            left = _in_blocks(step.size) if step.action == TRUNCATE else 0
+            freed += max(status.st_blocks * 512 - left, 0) if status.st_nlink == 1 else 0
+    at = -freed
+    for step in writes:
+        old = status_of(Place(plan.directory) / step.origin).st_blocks * 512 if step.origin else 0
+        at -= old * is_removed_first(step)
+        at += _in_blocks(step.size)
+        room = max(room, at)
+        at -= old * (not is_removed_first(step))
+    return FreeingSteps(_logs_last(first), writes, room, at)
+
+
+def is_removed_first(step: Step) -> bool:
+    """Whether the old file is removed before the new one is written: a broker makes a missing index anew."""
+    return step.file.endswith(INDEX_SUFFIXES)
+
+
+def _in_blocks(size: int) -> int:
+    return -(-size // BLOCK_BYTES) * BLOCK_BYTES
+
+
+def _logs_last(steps: Iterable[Step]) -> list[Step]:
+    """Returns the steps with each .log deleted or created after its side files, so that these are planned again."""
+    found, held = list[Step](), list[Step]()
+    for step in steps:
+        stem = step.file.partition(".")[0]
+        if held and (step.action in (RENAME, TRUNCATE) or stem != held[0].file.partition(".")[0]):
+            found += held
+            held = []
+        if step.action in (DELETE, CREATE) and step.file.endswith(LOGS):
+            held.append(step)
+        else:
+            found.append(step)
+    return found + held

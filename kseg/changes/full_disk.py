@@ -1,129 +1,33 @@
-"""Applies a plan on a file system that has no room for the record of the change: what frees space goes first.
+"""Applies a plan on a file system that has no room for the record of the change: what frees space goes first
+(`kseg.changes.disk_space.freeing_steps`).
 
-Without a record (one that keeps bytes has it beside them: `kseg.changes.unrecorded`), the same command completes the
-change after a kill: each step is atomic, a broker can start after any of them, and the rest is planned again. Therefore
-no step may write the content of a log.
+A change that keeps nothing is completed by the same command after a kill: each step is atomic, a broker can start after
+any of them, and the rest is planned again. Therefore no step may write the content of a log.
+
+A change that keeps bytes on another file system has its record there, too, until there is room in the partition. A
+symbolic link in the partition, which needs no room, leads there. It is followed only to a folder that kseg has named
+for this partition and change (`kept_name`). If such a change is interrupted, it is taken back.
 """
 
+import errno
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import re
+from contextlib import suppress
+from dataclasses import replace
 
-from kseg.changes import accepted_gaps
-from kseg.changes.content import make_file
+from kseg.changes import accepted_gaps, manifest, quarantine
+from kseg.changes.apply import Keeping, check_free, dropped, examined, keep, make_kept_folder, new_change
+from kseg.changes.content import copy_owner, created_state, make_file, write_pieces
 from kseg.changes.disk import Disk, Model, attributes_of, opened
-from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, TRUNCATE, Plan, Range, Step, file_state
-from kseg.errors import KsegError, PathError, StoppedHalfwayError, text_of
-from kseg.formats.suffixes import INDEX_SUFFIXES, LOG_SUFFIXES, LOGS
-from kseg.segment.files import segment_file
-from kseg.stores.no_follow import status_of
+from kseg.changes.disk_space import FreeingSteps, is_removed_first, kept_bytes
+from kseg.changes.manifest import DONE, PREPARED, Change, ChangedSinceError, ExpectedStates, is_unchanged
+from kseg.changes.plan import DELETE, RENAME, TRUNCATE, FileState, Plan, Range, Step, file_state
+from kseg.changes.quarantine import LINK, TEMPORARY_FILE
+from kseg.changes.record_json import Author
+from kseg.errors import KsegError, PathError, StoppedHalfwayError, is_system_error, text_of
+from kseg.formats.suffixes import LOGS
+from kseg.stores.no_follow import directory_status, names_in, status_of
 from kseg.stores.place import Place
-
-BLOCK_BYTES = 4096
-"""The unit in which most file systems give space to files."""
-
-
-JOURNAL_BYTES = 4 * BLOCK_BYTES
-"""Space for the journal of a command, at most, if it changes one partition."""
-
-
-def record_bytes(plan: Plan) -> int:
-    """Returns the largest space that folders, manifest and journal of a change take, and the ends of its new files."""
-    files = sum(step.makes or step.action in (TRUNCATE, EXTEND) for step in plan.steps)
-    return record_bytes_of(files, len(plan.steps))
-
-
-def record_bytes_of(files: int, steps: int) -> int:
-    """Like `record_bytes`, of a plan with so many new files and steps."""
-    return (10 + files) * BLOCK_BYTES + 1000 * steps
-
-
-@dataclass(frozen=True, slots=True)
-class FreeingSteps:
-    """The steps of a plan, those that need no room first. ``writes``: the others, new files that are no logs.
-
-    ``room_bytes``: the free space that all of them need; ``grown_bytes``: the growth of all files together, below 0 if
-    they shrink.
-    """
-
-    first: list[Step]
-    writes: list[Step]
-    room_bytes: int
-    grown_bytes: int
-
-    @property
-    def steps(self) -> list[Step]:
-        return [*self.first, *self.writes]
-
-    @property
-    def recorded_room_bytes(self) -> int:
-        """Returns the free space that they need if journal and manifest are written after them."""
-        return max(self.room_bytes, self.grown_bytes + 4 * BLOCK_BYTES + _in_blocks(600 * len(self.steps)))
-
-
-def freeing_steps(plan: Plan) -> FreeingSteps | None:
-    """Returns None if the plan needs a record, because it writes a log, or its order cannot be changed. Raises
-    OSError.
-    """
-    writes = [step for step in plan.steps if step.makes and step.size]
-    first = [step for step in plan.steps if not (step.makes and step.size)]
-    if (
-        plan.restores_from
-        or any(step.action == EXTEND or step.made_by is not None or step.source for step in plan.steps)
-        or any(segment_file(step.file).kind in LOG_SUFFIXES for step in writes)
-    ):
-        return None
-    changed = {name for step in first for name in (step.file, step.target, step.origin)}
-    if changed & {name for step in writes for name in (step.file, *_files_used(step))}:
-        return None
-    freed = at = room = 0
-    for step in first:
-        status = status_of(Place(plan.directory) / step.origin) if step.origin else None
-        if status is not None and (step.keeps or step.action in (TRUNCATE, DELETE)):
-            if step.action == TRUNCATE and status.st_nlink > 1:
-                return None  # its other name keeps the bytes, so a new file has to be written
-            left = _in_blocks(step.size) if step.action == TRUNCATE else 0
-            freed += max(status.st_blocks * 512 - left, 0) if status.st_nlink == 1 else 0
-    at = -freed
-    for step in writes:
-        old = status_of(Place(plan.directory) / step.origin).st_blocks * 512 if step.origin else 0
-        at -= old * _is_removed_first(step)
-        at += _in_blocks(step.size)
-        room = max(room, at)
-        at -= old * (not _is_removed_first(step))
-    return FreeingSteps(_logs_last(first), writes, room, at)
-
-
-TEMPORARY_FILE = ".kseg-new-file"
-"""The name of a new file until it is whole, which no file that brokers know has."""
-
-
-def _files_used(step: Step) -> Iterator[str]:
-    return (os.path.basename(piece.file) for piece in step.pieces if isinstance(piece, Range))
-
-
-def _is_removed_first(step: Step) -> bool:
-    """Whether the old file is removed before the new one is written: a broker makes a missing index anew."""
-    return step.file.endswith(INDEX_SUFFIXES)
-
-
-def _in_blocks(size: int) -> int:
-    return -(-size // BLOCK_BYTES) * BLOCK_BYTES
-
-
-def _logs_last(steps: Iterable[Step]) -> list[Step]:
-    """Returns the steps with each .log deleted or created after its side files, so that these are planned again."""
-    found, held = list[Step](), list[Step]()
-    for step in steps:
-        stem = step.file.partition(".")[0]
-        if held and (step.action in (RENAME, TRUNCATE) or stem != held[0].file.partition(".")[0]):
-            found += held
-            held = []
-        if step.action in (DELETE, CREATE) and step.file.endswith(LOGS):
-            held.append(step)
-        else:
-            found.append(step)
-    return found + held
 
 
 def apply_without_record(plan: Plan, steps: FreeingSteps, disk: Disk) -> None:
@@ -162,16 +66,179 @@ def apply_step(step: Step, path: str, directory: str, disk: Disk) -> None:
             disk.truncate(descriptor, step.size)
             disk.sync(descriptor)
     else:
-        _write(step, path, directory, disk)
+        model: str | Model = step.model or directory
+        if step.before is not None:
+            model = Model(path, status_of(path), attributes_of(path))
+            if is_removed_first(step):
+                disk.unlink(path)
+        with disk.replacement(path, TEMPORARY_FILE) as temporary:
+            make_file(temporary, step.pieces, directory, disk, model, step.before is not None, step.mtime_ns)
     if is_ordered:
         disk.sync_directory(directory)
 
 
-def _write(step: Step, path: str, directory: str, disk: Disk) -> None:
-    model: str | Model = step.model or directory
-    if step.before is not None:
-        model = Model(path, status_of(path), attributes_of(path))
-        if _is_removed_first(step):
-            disk.unlink(path)
-    with disk.replacement(path, TEMPORARY_FILE) as temporary:
-        make_file(temporary, step.pieces, directory, disk, model, step.before is not None, step.mtime_ns)
+_NO_SYMBOLIC_LINK = (errno.ENOSPC, errno.EDQUOT, errno.EPERM, errno.EOPNOTSUPP, errno.ENAMETOOLONG)
+"""Errors of a file system that has none, or no room for one."""
+
+
+def apply_freeing(
+    plan: Plan, steps: FreeingSteps, command: str, keeping: Keeping, disk: Disk, group: str, author: Author | None
+) -> Change:
+    """Applies the steps of a plan, and then writes the record of the change, for which they have made room.
+
+    What they remove is kept on another file system, with the record until it can be written in the partition: a change
+    that is interrupted before is taken back. Raises KsegError if nothing was changed,
+    otherwise StoppedHalfwayError.
+    """
+    change, done = new_change(plan, command, keeping, group, 0, author), 0
+    change.state, change.steps = DONE, steps.steps
+    directory, folder, kept = change.directory, change.folder, change.kept
+    inside = quarantine.folder_of(directory)
+    try:
+        check_free(keeping.place(), kept_bytes(plan, links=False))
+        make_kept_folder(change, Model(directory, directory_status(directory), {}), disk)
+        try:
+            disk.symbolic_link(kept, change.path(LINK))
+        except OSError as error:
+            if error.errno not in _NO_SYMBOLIC_LINK:
+                raise
+        disk.sync_directory(directory)
+        for k, step in enumerate(change.steps):
+            if step.origin:
+                examined(change, step)
+            if step.is_kept:
+                keep(change, k, disk)
+        manifest.hash_before(change)
+        _record(change, disk)
+        disk.sync_directory(kept)
+        for k, step in enumerate(change.steps):
+            apply_step(step, change.path(step.file), directory, disk)
+            done += 1
+            if step.makes:
+                change.made[k] = created_state(change.path(step.file))
+        disk.sync_directory(directory)
+        change.after = ExpectedStates(change).check_final()
+        manifest.hash_after(change)
+        for path in (inside, folder):
+            with suppress(FileExistsError):
+                disk.make_directory(path)
+                copy_owner(path, directory, disk, as_directory=True)
+        manifest.write_change(change, disk)
+        disk.rename(folder, Place(inside) / str(change.number))
+        change.move_to(Place(inside) / str(change.number))
+        disk.sync_directory(inside)
+        quarantine.forget(change, disk)
+    except (OSError, KsegError) as error:
+        if not done:
+            raise dropped(change, error, disk) from error
+        text = f"{directory}: stopped half-way: {text_of(error)}; removed bytes are in {kept}"
+        text += "; repeat the command, or kseg undo"
+        raise StoppedHalfwayError(text) from error
+    return change
+
+
+class TakenBack(str):
+    """The sentence about a change that was taken back: there is nothing left of it to undo in its ``directory``."""
+
+    __slots__ = ("directory",)
+
+    directory: str
+
+
+def _record(change: Change, disk: Disk) -> None:
+    """Writes the record of a change, of which no step is applied, to its kept bytes. Raises OSError, KsegError."""
+    touched = {name for step in change.steps for name in (step.file, step.target)}
+    logs = [name for name in names_in(change.directory) if name.endswith(LOGS) and name not in touched]
+    states = {name: file_state(change.path(name)) for name in logs}
+    manifest.write_change(replace(change, folder=change.kept, state=PREPARED, after=states), disk)
+
+
+def take_back(directory: str, disk: Disk) -> str:
+    """Restores the files before an interrupted change that has no record. Returns a sentence, "" if there is none.
+
+    Raises OSError; KsegError if the link leads elsewhere, or its disk is not there.
+    """
+    link = Place(directory) / LINK
+    if not quarantine.was_interrupted(directory):
+        return ""
+    kept = os.readlink(link)
+    found = re.fullmatch(r".*\.([0-9]{1,9})\.([0-9]{1,18})\.[0-9a-f]{32}", os.path.basename(kept), re.DOTALL)
+    if found is None or os.path.basename(kept) != manifest.kept_name(directory, int(found[1]), int(found[2])):
+        raise KsegError(f"{link}: does not lead to bytes that kseg has kept of this directory: remove it to go on")
+    number = int(found[1])
+    if not Place(kept).is_dir():
+        raise KsegError(f"{kept}: holds bytes of an interrupted change, and is not there: make its disk available")
+    change = manifest.read_manifest(directory, number, kept)
+    if change is None:  # no step was applied yet
+        quarantine.remove_kept(kept, disk)
+        disk.unlink(link)
+        return ""
+    if number in quarantine.numbers(directory):
+        quarantine.forget(change, disk)
+        return ""
+    was = f"{directory}: {change.command!r} was interrupted before there was room for its record"
+    try:
+        _restore(change, disk)
+    except (KsegError, OSError) as error:
+        if is_system_error(error) and error.errno not in (errno.ENOSPC, errno.ENOENT):
+            raise
+        disk.unlink(link)
+        return f"{was} and is given up: {text_of(error)}; kept bytes are in {kept}"
+    disk.sync_directory(directory)
+    disk.unlink(link)
+    disk.sync_directory(directory)
+    quarantine.remove_kept(kept, disk)
+    told = TakenBack(f"{was}, and is taken back")
+    told.directory = directory
+    return told
+
+
+def _restore(change: Change, disk: Disk) -> None:
+    """Raises ChangedSinceError if another program, such as a broker, has changed the files since; KsegError if the kept
+    bytes have changed."""
+    for name, known in change.after.items():
+        if file_state(change.path(name)) != known:
+            raise _changed(change, name)
+    for k, stored in change.stored.items():
+        if not is_unchanged(change.old(k), stored):
+            raise KsegError(f"{change.old(k)}: is not what was kept")
+    for k, step in reversed([*enumerate(change.steps)]):
+        before, path = step.before, change.path(step.file)
+        now = file_state(path)
+        if before is None:
+            if now is not None and step.file.endswith(LOGS) and now.size:
+                raise _changed(change, step.file)
+            if now is not None:
+                disk.unlink(path)
+        elif now == before:  # not applied; an inode alone may be used again
+            continue
+        elif now is not None and step.action == TRUNCATE and now.inode == before.inode:
+            _append(change, k, now, before, disk)
+        elif step.action == RENAME and now is None and Place(change.path(step.target)).lexists():
+            disk.rename(change.path(step.target), path)
+        elif (
+            now is None
+            or not step.file.endswith(LOGS)
+            or (k in change.stored and is_unchanged(path, change.stored[k]))  # restored by an earlier try
+        ):
+            with disk.replacement(path, TEMPORARY_FILE) as temporary:
+                disk.copy_file(change.old(k), temporary, change.directory)
+        else:
+            raise _changed(change, step.file)
+
+
+def _append(change: Change, k: int, now: FileState, before: FileState, disk: Disk) -> None:
+    """Appends the bytes that step k has cut off; a part of them may be there since an earlier try."""
+    step = change.steps[k]
+    if now.size > before.size:
+        raise _changed(change, step.file)
+    with opened(change.path(step.file), os.O_RDWR) as target:
+        disk.truncate(target, step.size)
+        os.lseek(target, 0, os.SEEK_END)
+        write_pieces([Range(change.old(k), 0, before.size - step.size)], "", target, disk)
+        disk.set_time(target, before.mtime_ns)
+        disk.sync(target)
+
+
+def _changed(change: Change, name: str) -> ChangedSinceError:
+    return ChangedSinceError(f"{change.path(name)}: was changed by another program since")

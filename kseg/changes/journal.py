@@ -20,22 +20,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kseg.changes import accepted_gaps, quarantine
-from kseg.changes.apply import MARGIN_BYTES, Keeping, apply_all, apply_freeing, free_bytes
-from kseg.changes.author import Author
+from kseg.changes.apply import MARGIN_BYTES, Keeping, apply_all, free_bytes
 from kseg.changes.disk import Disk
-from kseg.changes.disk_space import space_of
-from kseg.changes.full_disk import (
-    JOURNAL_BYTES,
-    TEMPORARY_FILE,
-    FreeingSteps,
-    apply_without_record,
-    freeing_steps,
-    record_bytes,
-)
+from kseg.changes.disk_space import JOURNAL_BYTES, FreeingSteps, freeing_steps, record_bytes, space_of
+from kseg.changes.full_disk import apply_freeing, apply_without_record
 from kseg.changes.manifest import ABANDONED, DONE, Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan, is_plain_name
-from kseg.changes.record_json import reader, written
-from kseg.changes.unrecorded import LINK
+from kseg.changes.record_json import Author, reader, written
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, is_system_error, text_of
 from kseg.formats.json_values import camel_case, fields_of
 from kseg.formats.suffixes import LOGS
@@ -345,11 +336,11 @@ def _log_bytes(path: str) -> int:
 # command starts again.
 
 
-def is_refused_for_space(outcome: object) -> bool:
+def _is_refused_for_space(outcome: object) -> bool:
     """Whether nothing was changed because a file system or a quota is full."""
-    if not isinstance(outcome, KsegError) or isinstance(outcome, StoppedHalfwayError):
+    if isinstance(outcome, StoppedHalfwayError):
         return False
-    cause = outcome.__cause__
+    cause = outcome.__cause__ if isinstance(outcome, KsegError) else None
     return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -473,12 +464,11 @@ class LogDirectoryChange:
                 self._record(journal, [change for change in found if isinstance(change, Change)])
             except KsegError as error:
                 failed = error
-                found = found or [failed] * len(changing)
-                found = [outcome if isinstance(outcome, KsegError) else failed for outcome in found]
+                found = [each if isinstance(each, KsegError) else failed for each in found or [failed] * len(changing)]
         outcomes = iter(found)
         for plan in plans:
             outcome: Change | KsegError | None = next(outcomes) if plan else None
-            if is_refused_for_space(outcome) and (steps := self._freeing_steps(plan, is_full=True)) is not None:
+            if _is_refused_for_space(outcome) and (steps := self._freeing_steps(plan, is_full=True)) is not None:
                 outcome = self._freed(plan, steps)
             yield plan, outcome
 
@@ -500,33 +490,27 @@ class LogDirectoryChange:
         return steps if (steps.recorded_room_bytes if keeps else steps.room_bytes) <= free else None
 
     def _freed(self, plan: Plan, steps: FreeingSteps) -> Change | KsegError | None:
-        apply = self._applied_before_its_record if self._keeping.keeps else self._applied_without_record
-        return apply(plan, steps)
-
-    def _applied_without_record(self, plan: Plan, steps: FreeingSteps) -> KsegError | None:
-        """Applies a plan without journal and manifest. Returns its error."""
+        """Applies a plan without journal and manifest; if it keeps bytes on another file system, these come after it.
+        Returns the change if it has a manifest, or the error."""
+        name, keeping, change = os.path.basename(plan.directory), self._keeping, None
         try:
-            self._remove_marker()
-            apply_without_record(plan, steps, self._disk)
+            if not self._keeps_marker:
+                with errors_at(self.directory, KsegError, "; nothing was changed"):
+                    remove_marker(self.directory, self._disk)
+            if keeping.keeps:
+                self._next = self._journal or self._next or self._new_journal()
+                change = apply_freeing(plan, steps, self.command, keeping, self._disk, self._next.group, self._author)
+            else:
+                apply_without_record(plan, steps, self._disk)
         except KsegError as error:
-            if isinstance(error, StoppedHalfwayError):
-                self._unrecorded.append(os.path.basename(plan.directory))
+            if isinstance(error, StoppedHalfwayError) and not keeping.keeps:
+                self._unrecorded.append(name)
             return error
-        self._unrecorded.append(os.path.basename(plan.directory))
-        return None
-
-    def _applied_before_its_record(self, plan: Plan, steps: FreeingSteps) -> Change | KsegError:
-        """Applies a plan that keeps bytes on another file system before there are a manifest and a journal."""
-        try:
-            self._remove_marker()
-            self._next = self._journal or self._next or self._new_journal()
-            change = apply_freeing(plan, steps, self.command, self._keeping, self._disk, self._next.group, self._author)
-        except KsegError as error:
-            return error
-        self._unrecorded.append(os.path.basename(plan.directory))
-        with self._halfway():
-            journal = self._begin()
-        self._record(journal, [change])
+        self._unrecorded.append(name)
+        if change is not None:
+            with self._halfway():
+                journal = self._begin()
+            self._record(journal, [change])
         return change
 
     def _record(self, journal: Journal, changes: list[Change]) -> None:
@@ -536,11 +520,6 @@ class LogDirectoryChange:
         if len(names) > len(journal.partitions):
             with self._halfway():
                 journal.note(self._disk, partitions=sorted(names))
-
-    def _remove_marker(self) -> None:
-        if not self._keeps_marker:
-            with errors_at(self.directory, KsegError, "; nothing was changed"):
-                remove_marker(self.directory, self._disk)
 
     @contextmanager
     def rolled_back_if_unchanged(self) -> Iterator[None]:
@@ -689,7 +668,9 @@ def _changed_since(journal: Journal, keeps_marker: bool = False) -> str:
     for name, known in journal.known.items():
         now = read_root_file(journal.directory, name)
         if name == CLEAN_SHUTDOWN:
-            if now is not None and (now != known or not (keeps_marker or _may_have_marker(journal))):
+            # It may be there still if nothing else has changed, or meta.properties alone.
+            may_stay = not journal.moves and journal.planned.keys() <= {META_PROPERTIES}
+            if now is not None and (now != known or not (keeps_marker or (may_stay and not _changed_names(journal)))):
                 return name
         else:
             if (now and now.content) not in (known and known.content, *journal.contents(name)):
@@ -698,11 +679,6 @@ def _changed_since(journal: Journal, keeps_marker: bool = False) -> str:
         if root_state(journal.directory, journal.known) != journal.root:
             return "the directory"
     return ""
-
-
-def _may_have_marker(journal: Journal) -> bool:
-    """Whether the marker may be there still: nothing else has changed, or meta.properties alone."""
-    return not journal.moves and journal.planned.keys() <= {META_PROPERTIES} and not _changed_names(journal)
 
 
 def root_contents(root: Plan) -> dict[str, bytes]:
@@ -726,14 +702,14 @@ def partitions_now(journal: Journal) -> dict[str, str]:
 
 
 def _changed_names(journal: Journal) -> list[str]:
-    """Returns the present names of the partitions that have a change of a journal."""
-    return [os.path.basename(path) for path in partitions_of(journal.directory, journal.group)]
+    """Returns the present names of these partitions."""
+    return [os.path.basename(path) for path in partitions_of(journal)]
 
 
-def partitions_of(directory: str, group: str) -> list[str]:
-    """Returns the paths of the partitions that have a change of this group, sorted by name."""
-    paths = changed_partitions(directory)
-    return [path for path in paths if any(change.group == group for change in quarantine.changes(path))]
+def partitions_of(journal: Journal) -> list[str]:
+    """Returns the paths of the partitions that have a change of a journal, sorted by name."""
+    paths = changed_partitions(journal.directory)
+    return [path for path in paths if any(change.group == journal.group for change in quarantine.changes(path))]
 
 
 def changed_partitions(directory: str) -> list[str]:
@@ -744,9 +720,7 @@ def changed_partitions(directory: str) -> list[str]:
         names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     root = Place(directory)
     return [
-        root / name
-        for name in names
-        if any(os.path.lexists(f"{root}/{name}/{own}") for own in (quarantine.FOLDER, TEMPORARY_FILE, LINK))
+        root / name for name in names if any(os.path.lexists(f"{root}/{name}/{own}") for own in quarantine.OWN_NAMES)
     ]
 
 

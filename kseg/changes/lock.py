@@ -61,9 +61,11 @@ def directories_to_lock(path: str, real: str, is_partition: bool) -> list[str]:
 
 @dataclass(slots=True)
 class HeldLock:
-    """A lock that this process holds, ``holders`` times if it is shared. ``descriptor``: -1 with --no-lock."""
+    """A lock that this process holds, ``holders`` times if it is shared. ``descriptor``: -1 with --no-lock; ``key``:
+    device and inode of the lock file."""
 
     descriptor: int = -1
+    key: tuple[int, int] = (0, 0)
     is_shared: bool = False
     holders: int = 1
     _moving: Lock = field(default_factory=Lock)
@@ -85,7 +87,7 @@ class HeldLock:
 
 _UNLOCKED = HeldLock()
 _held = dict[tuple[int, int], HeldLock]()
-"""The locks of this process, by device and inode of the lock file, which stays open."""
+"""The locks of this process, whose files stay open, by their keys."""
 _mutex = Lock()
 
 
@@ -114,16 +116,17 @@ def locked(log_directory: str, is_wanted: bool = True, is_shared: bool = False) 
     path = Place(log_directory) / LOCK_NAME
     try:
         with _mutex:
-            key, held = _take(path, log_directory, is_shared)
+            held = _take(path, log_directory, is_shared)
     except OSError as error:
-        raise _not_locked(path, error) from error
+        hint = _HINTS.get(error.errno or 0, _WITHOUT)
+        raise KsegError(f"{path}: cannot be locked: {error.strerror} ({hint})") from error
     try:
         yield held
     finally:
         with _mutex:
             held.holders -= 1
             if not held.holders:
-                _held.pop(key, None)
+                _held.pop(held.key, None)
                 os.close(held.descriptor)
 
 
@@ -150,8 +153,8 @@ def is_locked(log_directory: str) -> bool:
         return False
 
 
-def _take(path: str, log_directory: str, is_shared: bool) -> tuple[tuple[int, int], HeldLock]:
-    """Returns the key and the lock. Raises OSError, BrokerRunningError."""
+def _take(path: str, log_directory: str, is_shared: bool) -> HeldLock:
+    """Raises OSError, BrokerRunningError."""
     held = None
     with suppress(FileNotFoundError):
         status = status_of(path)
@@ -160,7 +163,7 @@ def _take(path: str, log_directory: str, is_shared: bool) -> tuple[tuple[int, in
         if not (is_shared and held.is_shared):
             raise BrokerRunningError(f"{path}: this process is changing the log directory already; nothing was changed")
         held.holders += 1
-        return (status.st_dev, status.st_ino), held
+        return held
     descriptor = _open(path, log_directory)
     try:
         import fcntl
@@ -172,7 +175,7 @@ def _take(path: str, log_directory: str, is_shared: bool) -> tuple[tuple[int, in
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EAGAIN):
-                raise _not_locked(path, error) from error
+                raise
             raise BrokerRunningError(
                 f"{path}: a running broker, or another kseg, holds the log directory; nothing was changed"
             ) from error
@@ -182,9 +185,8 @@ def _take(path: str, log_directory: str, is_shared: bool) -> tuple[tuple[int, in
     except BaseException:
         os.close(descriptor)
         raise
-    key = own.st_dev, own.st_ino
-    held = _held[key] = HeldLock(descriptor, is_shared)
-    return key, held
+    held = _held[own.st_dev, own.st_ino] = HeldLock(descriptor, (own.st_dev, own.st_ino), is_shared)
+    return held
 
 
 def _open(path: str, log_directory: str) -> int:
@@ -211,7 +213,3 @@ def _open(path: str, log_directory: str) -> int:
         return open_file(path, os.O_RDWR)  # created by another process in the meantime
     finally:
         os.close(directory)
-
-
-def _not_locked(path: str, error: OSError) -> KsegError:
-    return KsegError(f"{path}: cannot be locked: {error.strerror} ({_HINTS.get(error.errno or 0, _WITHOUT)})")

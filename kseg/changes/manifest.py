@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kseg.changes import plan
-from kseg.changes.author import Author
 from kseg.changes.disk import Disk, opened, stored_end
 from kseg.changes.plan import FileState, Step, file_state, is_plain_name
-from kseg.changes.record_json import reader, written
+from kseg.changes.record_json import Author, reader, written
 from kseg.errors import KsegError
 from kseg.formats.json_values import camel_case, fields_of
 from kseg.formats.suffixes import LOGS
@@ -188,16 +187,13 @@ def _text(change: Change) -> str:
     """
     kept = os.path.relpath(change.kept, change.folder) if change.is_kept_inside else change.kept
     row = {"version": _VERSION, "kept": kept} | fields_of(change, *_STORED, *_STORED_SINCE)
-    steps = ",\n".join(written(_step_row(change, k, step)) for k, step in enumerate(change.steps))
-    items = [f"{written(name)}: {written(value)}" for name, value in row.items()]
-    return "{\n" + ",\n".join([*items, f'"steps": [\n{steps}\n]']) + "\n}\n"
-
-
-def _step_row(change: Change, k: int, step: Step) -> dict[str, Any]:
-    digests = (*change.digests.get(k, []), *[None] * len(step.removed))
-    removed = [each.row() | {"sha256": sha256} for each, sha256 in zip(step.removed, digests, strict=False)]
-    results = {name: found.get(k) for name, (_, found) in _results(change).items()}
-    return fields_of(step, *_STORED_STEP) | results | {"removed": removed}
+    items, steps = [f"{written(name)}: {written(value)}" for name, value in row.items()], list[str]()
+    for k, step in enumerate(change.steps):
+        digests = (*change.digests.get(k, []), *[None] * len(step.removed))
+        removed = [each.row() | {"sha256": sha256} for each, sha256 in zip(step.removed, digests, strict=False)]
+        results = {name: found.get(k) for name, (_, found) in _results(change).items()}
+        steps.append(written(fields_of(step, *_STORED_STEP) | results | {"removed": removed}))
+    return "{\n" + ",\n".join([*items, '"steps": [\n' + ",\n".join(steps) + "\n]"]) + "\n}\n"
 
 
 def _results(change: Change) -> dict[str, tuple[Any, dict[int, Any]]]:
@@ -333,14 +329,11 @@ class ExpectedStates:
         self.final[name] = file
         self._inodes.setdefault(name, set()).add(file.inode if file else None)
 
-    def _may_have_size(self, inode: int, size: int) -> bool:
-        """Whether the file has this size at some point."""
-        return any(low <= size <= high for low, high in self._sizes[inode])
-
-    def _may_have_time(self, inode: int, now: FileState) -> bool:
-        """Whether the modification time is the expected one, if the file has the size that this time belongs to."""
+    def _may_be(self, inode: int, now: FileState, with_time: bool = True) -> bool:
+        """Whether the file has this size at some point, and the expected time if it is the one of a known time."""
         size, mtime_ns = self._times.get(inode, (-1, 0))
-        return now.size != size or now.mtime_ns == mtime_ns
+        is_of_time = not with_time or now.size != size or now.mtime_ns == mtime_ns
+        return is_of_time and any(low <= now.size <= high for low, high in self._sizes[inode])
 
     def check_intermediate(self, is_new: bool = False) -> None:
         """Raises ChangedSinceError if a file is in a state that no step expects or leaves.
@@ -352,10 +345,7 @@ class ExpectedStates:
             if is_new and not name.endswith(LOGS):
                 continue
             now = file_state(self._change.path(name))
-            is_known = (now.inode if now else None) in inodes
-            if now is not None and is_known:
-                is_known = self._may_have_size(now.inode, now.size) and self._may_have_time(now.inode, now)
-            if not is_known:
+            if (now and now.inode) not in inodes or (now and not self._may_be(now.inode, now)):
                 raise self._changed(name)
 
     def _changed(self, name: str) -> ChangedSinceError:
@@ -418,7 +408,7 @@ class ExpectedStates:
     def _is_like(self, inode: int, name: str, now: FileState) -> bool:
         """Whether the file under a name can be the one that had this inode."""
         change = self._change
-        if not self._may_have_size(inode, now.size):
+        if not self._may_be(inode, now, with_time=False):
             return False
         for k, step in enumerate(change.steps):
             kept = change.stored.get(k)
@@ -427,7 +417,7 @@ class ExpectedStates:
                 start = step.size if step.action == plan.TRUNCATE else 0
                 is_same = digest(change.path(name), start, kept.data_size) == kept.sha256
                 return is_same and now.size == start + kept.size
-        return self._may_have_time(inode, now)
+        return self._may_be(inode, now)
 
 
 def is_staged(change: Change) -> bool:
@@ -489,9 +479,8 @@ def hash_after(change: Change) -> None:
     unchanged = {state: change.hashes[name] for name, state in initial.items() if state and name in change.hashes}
     for name, state in change.after.items():
         if state is not None:
-            old = unchanged.get(state)
+            old, before = unchanged.get(state), change.hashes.get(name, FileHashes())
             known = old.sha256_before if old is not None else _hash(change.path(name), state.size)
-            before = change.hashes.get(name, FileHashes())
             change.hashes[name] = before._replace(size_after=state.size, sha256_after=known)
 
 

@@ -18,9 +18,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from kseg.changes.copies import CopiedRows, Rows, checkpoints_with, rows_to_extend
 from kseg.changes.disk import Disk, is_temporary, opened, umask
 from kseg.changes.lock import HeldLock, is_locked, locked
-from kseg.changes.output_rows import CopiedRows, Rows, checkpoints_with, rows_to_extend
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, UnsupportedError, errors_at, text_of
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.files import LOCK_NAME, bounded
@@ -82,8 +82,7 @@ class NewDirectories:
             self._disk.remove_tree(Place(self.folder) / name)
 
     def _check_free(self, name: str) -> None:
-        target = Place(self.output) / name
-        if target.lexists():
+        if (target := Place(self.output) / name).lexists():
             why = ": an interrupted run had written it, and all of it is in place now" * self._was_completed
             raise PathError(f"{target}: already exists{why}; nothing was written")
 
@@ -121,12 +120,9 @@ class NewDirectories:
 
     def _write_checkpoints(self) -> None:
         """Writes the checkpoints of the output, or those that are to come there, with the entries of `rows`."""
-        if not self.rows:
-            return  # what stands there is not read: it may be damaged
-        own = rows_to_extend(self.output) | {
-            name: found for name, found in rows_to_extend(self.folder).items() if found
-        }
-        _add_rows(self.folder, own, self.rows, self._disk)
+        if self.rows:  # otherwise what stands there is not read: it may be damaged
+            new = {name: found for name, found in rows_to_extend(self.folder).items() if found}
+            _add_rows(self.folder, rows_to_extend(self.output) | new, self.rows, self._disk)
 
     def _move_in(self, lock: HeldLock) -> None:
         """Moves everything into the existing output."""
@@ -139,7 +135,7 @@ class NewDirectories:
             self._disk.rename(self.folder, complete)
             try:
                 self._disk.sync_directory(self.output)
-                _move_out(complete, self.output, self._disk)
+                _complete(self.output, self._disk)
             except OSError as error:
                 raise StoppedHalfwayError(f"{self.output}: {text_of(error)}; repeat the command to go on") from error
 
@@ -264,18 +260,14 @@ def _remove_dead(place: str, names: Iterable[str], disk: Disk) -> None:
 
 
 def _complete(output: str, disk: Disk) -> bool:
-    """Completes the interrupted moves of killed runs. Returns whether there was one."""
-    found = _folders(output, _COMPLETE)
-    for name in found:
-        _move_out(Place(output) / name, output, disk)
-    return bool(found)
-
-
-def _move_out(complete: str, output: str, disk: Disk) -> None:
-    for name in sorted(set(names_in(complete)) - {LOCK_NAME}):
-        disk.rename(Place(complete) / name, Place(output) / name)
-    disk.sync_directory(output)
-    disk.remove_tree(complete)
+    """Moves the contents of complete staging folders into the output. Returns whether there was one."""
+    folders = [Place(output) / name for name in _folders(output, _COMPLETE)]
+    for folder in folders:
+        for name in sorted(set(names_in(folder)) - {LOCK_NAME}):
+            disk.rename(folder / name, Place(output) / name)
+        disk.sync_directory(output)
+        disk.remove_tree(folder)
+    return bool(folders)
 
 
 # Writes a new log directory partition by partition, or adds the partitions to one of the node; the same command
@@ -354,8 +346,7 @@ class ResumableOutput:
             record = json.loads(read())
             begun, self.done = record["request"], dict(record["done"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            text = f"{self.directory}: the record of an interrupted run cannot be read: {error}"
-            raise KsegError(text) from error
+            raise KsegError(f"{self.directory}: the record of an interrupted run cannot be read: {error}") from error
         if begun != self._request:
             raise KsegError(
                 f"{self.directory}: was begun with other options: repeat that command, or give another --output"

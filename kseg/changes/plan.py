@@ -213,10 +213,7 @@ class Plan:
     def truncate(self, file: str, size: int, reason: str, removed: Iterable[Removed] = ()) -> None:
         """Truncates a file that is longer than ``size`` bytes."""
         found = self._required(file, is_old=True)
-        self._add(Step(
-            TRUNCATE, file, reason, found.state, size,
-            removed=tuple(removed), origin=found.origin, made_by=found.made_by,
-        ))  # fmt: skip
+        self._add(TRUNCATE, file, reason, found, size=size, removed=tuple(removed))
         self._names[file] = found._replace(state=found.state._replace(size=size))
 
     def write(
@@ -238,12 +235,9 @@ class Plan:
         if source:
             size = Place(source).status().st_size
         action = CREATE if found is None else REPLACE
-        before, origin, made_by = found or (None, "", None)
         self._once(*[("empty", file)] * (found is not None), ("fill", file))
-        self._add(Step(
-            action, file, reason, before, size, "", content, tuple(removed), origin, made_by,
-            source=source, mtime_ns=mtime_ns, model=model,
-        ))  # fmt: skip
+        more = {"source": source, "mtime_ns": mtime_ns, "model": model}
+        self._add(action, file, reason, found, size=size, pieces=content, removed=tuple(removed), **more)
         self._names[file] = PlannedFile(FileState(0, size, 0), made_by=len(self.steps) - 1)
 
     def outline(self, file: str, size: int, reason: str) -> None:
@@ -254,8 +248,7 @@ class Plan:
         """Deletes a file."""
         found = self._required(file, is_old=True)
         self._once(("empty", file))
-        origin, made_by = found.origin, found.made_by
-        self._add(Step(DELETE, file, reason, found.state, removed=tuple(removed), origin=origin, made_by=made_by))
+        self._add(DELETE, file, reason, found, removed=tuple(removed))
         self._names[file] = None
 
     def rename(self, file: str, target: str, reason: str, removed: Iterable[Removed] = (), keeps: bool = False) -> None:
@@ -264,23 +257,17 @@ class Plan:
         if self.file_at(target) is not None:
             raise ValueError(f"{target} has to be deleted before {file} is renamed to it")
         self._once(("empty", file), ("fill", target), ("move", f"{found.origin}/{found.made_by}"))
-        self._add(Step(
-            RENAME, file, reason, found.state, target=target, removed=tuple(removed),
-            origin=found.origin, made_by=found.made_by, keeps=keeps,
-        ))  # fmt: skip
+        self._add(RENAME, file, reason, found, target=target, removed=tuple(removed), keeps=keeps)
         self._names[file], self._names[target] = None, found
 
     def move_directory(self, name: str, target: str, reason: str) -> None:
         """Renames a partition directory, in the plan of a log directory."""
-        self._add(Step(RENAME, name, reason, None, target=target))
+        self._add(RENAME, name, reason, None, target=target)
 
     def extend(self, file: str, source: str, size: int, mtime_ns: int | None, reason: str) -> None:
         """Appends the bytes of another file, so that ``file`` has ``size`` bytes and this modification time."""
         found = self._required(file)
-        self._add(Step(
-            EXTEND, file, reason, found.state, size, origin=found.origin, made_by=found.made_by,
-            source=source, mtime_ns=mtime_ns,
-        ))  # fmt: skip
+        self._add(EXTEND, file, reason, found, size=size, source=source, mtime_ns=mtime_ns)
         self._names[file] = found._replace(state=found.state._replace(size=size))
 
     def _once(self, *acts: tuple[str, str]) -> None:
@@ -290,7 +277,10 @@ class Plan:
                 raise ValueError(f"a plan cannot {' '.join(act)} twice")
         self._done.update(acts)
 
-    def _add(self, step: Step) -> None:
+    def _add(self, action: str, file: str, reason: str, found: "PlannedFile | None", **more: Any) -> None:
+        """Adds a step, which finds this file under the name. ``more``: fields of `Step`."""
+        before, origin, made_by = found or (None, "", None)
+        step = Step(action, file, reason, before, origin=origin, made_by=made_by, **more)
         if step.is_kept:
             self._once(("cut or keep", step.origin))
         self.steps.append(step)

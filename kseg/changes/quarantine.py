@@ -24,11 +24,11 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kseg.changes.disk import MANY_FILES, Disk
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at, text_of
-from kseg.segment.files import SegmentFile, bounded, segment_file
+from kseg.segment.files import OWN_PREFIX, SegmentFile, bounded, segment_file
 from kseg.stores.no_follow import directories_held, is_directory, names_in, resolved, status_of
 from kseg.stores.place import Place
 
@@ -40,7 +40,7 @@ PREPARING, ENDED = ".preparing", ".ended"
 _MAX_DIGITS = 9
 
 
-def folder_of(directory: str) -> str:
+def folder_of(directory: str) -> Place:
     return Place(directory) / FOLDER
 
 
@@ -76,10 +76,9 @@ def numbers(directory: str) -> list[int]:
     return [number for number, name in folders(directory) if name == str(number)]
 
 
-def leftovers(directory: str) -> list[tuple[int, str]]:
+def leftovers(directory: str) -> list[tuple[int, Place]]:
     """Number and path of the folders that interrupted commands left, of unstarted or finished changes."""
-    folder = folder_of(directory)
-    return [(number, Place(folder) / name) for number, name in folders(directory) if name != str(number)]
+    return [(number, folder_of(directory) / name) for number, name in folders(directory) if name != str(number)]
 
 
 def changes(directory: str, kept_in: str = "") -> "list[Change]":
@@ -109,7 +108,7 @@ def read_change(directory: str, number: int, kept_in: str = "") -> "Change":
     """Reads one change. Raises KsegError if the manifest is missing or not valid. ``kept_in``: as in `changes`."""
     from kseg.changes.manifest import PREPARED, read_manifest
 
-    folder = Place(folder_of(directory)) / str(number)
+    folder = folder_of(directory) / str(number)
     change = read_manifest(directory, number, folder)
     if change is None or change.state == PREPARED:  # it is committed before its folder gets its name
         has = "has no manifest" if change is None else "its manifest was changed"
@@ -128,7 +127,7 @@ def pending(directory: str) -> "list[Change]":
 
 def end(*changes: "Change", disk: Disk) -> None:
     """Removes changes and the bytes that they kept. Raises OSError; `leftovers` then finds the rest."""
-    ended = [Place(folder_of(change.directory)) / f"{change.number}{ENDED}" for change in changes]
+    ended = [folder_of(change.directory) / f"{change.number}{ENDED}" for change in changes]
     with directories_held():
         with disk.phase([change.directory for change in changes]):
             for change, folder in zip(changes, ended, strict=True):
@@ -153,8 +152,31 @@ def check_kept_path(change: "Change") -> None:
         )
 
 
+LINK = f"{OWN_PREFIX}kept"
+"""The link in a partition: it is there from before the first byte is kept until the record is in the partition."""
+
+
+def was_interrupted(directory: str) -> bool:
+    """Whether a change without a record was interrupted in a partition."""
+    return bool(Place(Place(directory) / LINK).is_link())
+
+
+def forget(change: "Change", disk: Disk) -> None:
+    """Removes link and record of a change, whose own record is in the partition now, or which is taken back."""
+    for path in (change.path(LINK), Place(change.kept) / "manifest.json"):
+        if Place(path).lexists():
+            disk.unlink(path)
+    disk.sync_directory(change.directory)
+
+
+TEMPORARY_FILE = ".kseg-new-file"
+"""The name of a new file without a record until it is whole, which no file that brokers know has."""
+
+OWN_NAMES = (FOLDER, TEMPORARY_FILE, LINK)
+"""Names of kseg in a partition."""
+
 _RECORDS = ("manifest.json", "manifest.json.tmp")
-"""See `kseg.changes.unrecorded`."""
+"""See `kseg.changes.full_disk`."""
 
 
 def remove_kept(path: str, disk: Disk) -> None:
@@ -199,16 +221,10 @@ def remove_if_empty(path: str, disk: Disk) -> None:
             raise
 
 
-class Freed(NamedTuple):
-    """Bytes that the file system gets back when kept bytes are removed, and those that other names still hold."""
-
-    freed_bytes: int
-    held_bytes: int
-
-
-def freed_by_removing(changes: "Iterable[Change]") -> Freed:
-    """Returns what the removal of all that these changes keep gives back. A file that has another name, such as one
-    that ends with .deleted, gives nothing back until a broker removes that, too. Raises OSError.
+def freed_by_removing(changes: "Iterable[Change]") -> tuple[int, int]:
+    """Returns the bytes that the file system gets back when all that these changes keep is removed, and those that
+    other names still hold: a file that has another name, such as one that ends with .deleted, gives nothing back until
+    a broker removes that, too. Raises OSError.
     """
     names, statuses = Counter[tuple[int, int]](), dict[tuple[int, int], os.stat_result]()
     for change in changes:
@@ -222,7 +238,7 @@ def freed_by_removing(changes: "Iterable[Change]") -> Freed:
     for key, status in statuses.items():
         size = min(status.st_size, status.st_blocks * 512)
         freed, held = (freed + size, held) if names[key] == status.st_nlink else (freed, held + size)
-    return Freed(freed, held)
+    return freed, held
 
 
 # A staging folder for new files while a plan is made. They are too large for memory, and a link moves them into place.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from kseg.changes import accepted_gaps, manifest, quarantine, unrecorded
+from kseg.changes import accepted_gaps, full_disk, manifest, quarantine
 from kseg.changes import journal as journaling
 from kseg.changes.apply import Keeping, apply, check_intermediate, rolled_forward
 from kseg.changes.content import old_content
@@ -82,8 +82,7 @@ def restore_start(known: bytes, now: bytes) -> bytes | None:
 def changes_of(directory: str, group: str | None = None, kept_in: str = "") -> list[Change]:
     """Returns the changes that `undo` can undo, newest first: those that are done or interrupted.
 
-    ``group``: only those of this group; ``kept_in``: the directory of bytes that were kept elsewhere, as given by the
-    user.
+    ``group``: only those of this group; ``kept_in``: as in `quarantine.changes`.
     """
     found = (change for change in reversed(quarantine.changes(directory, kept_in)) if group in (None, change.group))
     return [change for change in found if not change.undoes and change.state != ABANDONED]
@@ -116,13 +115,12 @@ def plan_undo(change: Change, later: Mapping[str, FileState | None] | None = Non
                 )
         quarantine.check_kept_path(change)
         for k, step in enumerate(change.steps):
-            if not step.is_kept or step.before is None:
+            if not step.is_kept:
                 continue
             if not change.kept:
                 raise KsegError(f"{change.directory}: {change.command!r} kept nothing; it cannot be undone")
             kept, by_delta = file_state(change.old(k)), change.by_delta.get(k)
-            size = step.before.size - step.size if step.action == TRUNCATE else step.before.size
-            size = by_delta.size if by_delta else size
+            size = by_delta.size if by_delta else step.freed_bytes
             is_other = kept is None or kept.size < size or (kept.size > size and (step.action == TRUNCATE or by_delta))
             stored = by_delta or change.stored.get(k)  # none if the file was unreadable
             if is_other or (stored and not is_checked and not manifest.is_unchanged(change.old(k), stored)):
@@ -302,7 +300,7 @@ def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectory
     journaling.check_log_bytes(journal.directory, journal.moves)
     moves = tuple(journaling.moved_now(journal.directory, journal.moves))
     back = []
-    for path in reversed(journaling.partitions_of(journal.directory, journal.group)):
+    for path in reversed(journaling.partitions_of(journal)):
         change = last_change(path)
         if change.group != journal.group:
             raise KsegError(f"{path}: {change.command!r} came later; undo it first")
@@ -430,7 +428,7 @@ def _continue_undo(journal: Journal, disk: Disk, kept_in: str = "", is_checked: 
     """Does the remaining work of an undo. ``is_checked``: as in `plan_undo`. Raises OSError, KsegError."""
     journaling.remove_marker(journal.directory, disk)
     journaling.carry_out(journal.directory, journal.moves, disk, is_back=True)
-    for path in reversed(journaling.partitions_of(journal.directory, journal.group)):
+    for path in reversed(journaling.partitions_of(journal)):
         for change in reversed(quarantine.changes(path, kept_in)):
             if change.group == journal.group:
                 undo(change, disk, is_checked)
@@ -463,7 +461,7 @@ def complete_interrupted(directory: str, disk: Disk | None = None, before_undo: 
     directory = Place(directory).absolute
     with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
         disk.remove_temporary_files(directory)
-        if taken_back := unrecorded.take_back(directory, disk):
+        if taken_back := full_disk.take_back(directory, disk):
             messages.append(taken_back)
         folder = quarantine.folder_of(directory)
         if is_directory(folder):  # what a killed process has written last counts as done

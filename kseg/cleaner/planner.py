@@ -14,8 +14,8 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from kseg.changes.apply import MARGIN_BYTES, free_bytes
+from kseg.changes.disk_space import BLOCK_BYTES, record_bytes_of
 from kseg.changes.driver.command import ChangeOptions, Planner, Progress, Reporter
-from kseg.changes.full_disk import BLOCK_BYTES, record_bytes_of
 from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, topic_partition_of
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import Staging, staging

@@ -14,12 +14,11 @@ from functools import partial
 
 from kseg.changes.accepted_gaps import accepted_gaps, record
 from kseg.changes.apply import MARGIN_BYTES, check_free, free_bytes
-from kseg.changes.copies import write_root_files
+from kseg.changes.copies import NEEDED_BY_COPIES, copied_rows, write_root_files
 from kseg.changes.disk import Disk, umask
 from kseg.changes.driver.command import ChangeOptions, Messages, Planner, Reporter, is_partition
 from kseg.changes.journal import Known
 from kseg.changes.new_directories import NewDirectories, new_directories
-from kseg.changes.output_rows import NEEDED_BY_COPIES, copied_rows
 from kseg.changes.plan import CREATE, Plan, Removed, Step
 from kseg.changes.quarantine import staging
 from kseg.conversion.options import ConvertOptions

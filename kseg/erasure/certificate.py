@@ -20,12 +20,11 @@ import kseg
 from kseg.changes.disk import Disk, opened
 from kseg.changes.driver.command import is_partition
 from kseg.changes.journal import replace_file
-from kseg.changes.manifest import digest
 from kseg.changes.quarantine import kept_logs
 from kseg.cleaner.log import CleaningThreads
 from kseg.erasure.search import Criteria, LogSearch, Ranges, is_internal
 from kseg.errors import KsegError, PathError, RequestError, errors_at
-from kseg.formats.json_values import name_of, name_value
+from kseg.formats.json_values import fields_of, name_of, name_value
 from kseg.formats.suffixes import LOG
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.quantities import plural
@@ -44,16 +43,6 @@ Row = dict[str, Any]
 def hashed(salt: bytes, key: bytes) -> str:
     """Returns the SHA-256 of salt and key in hex."""
     return sha256(salt + key).hexdigest()
-
-
-def sizes_and_digests(directory: str, names: Iterable[str]) -> dict[str, tuple[int, str]]:
-    """Returns size and SHA-256 of the files that exist. Raises OSError."""
-    found = {}
-    for name in names:
-        if (path := Place(directory) / name).is_file():
-            size = path.size()
-            found[name] = size, digest(path, 0, size)
-    return found
 
 
 class TextSink(Protocol):
@@ -246,32 +235,19 @@ def check(known: Known, paths: Iterable[str], jobs: int) -> Iterator[Row]:
             for directory in (each for each in partitions if not is_internal(each)):
                 records, ranges, damage = 0, Ranges(), list[Row]()
                 search = LogSearch(known.criteria_for(directory), workers)
-                for file in [*list_segments(directory, everything=True), *kept_logs(directory)]:
-                    if file.kind != LOG:
-                        continue
-                    is_live = not file.leftover
-                    found = search.segment(file.path, lambda _: None) if is_live else search.file(file)
+                files = [*list_segments(directory, everything=True), *kept_logs(directory)]
+                for file in (each for each in files if each.kind == LOG):
+                    found = search.file(file) if file.leftover else search.segment(file.path, lambda _: None)
                     records += found.records
                     ranges += found.ranges
                     damage += [damage_row(file.path, each) for each in found.damage]
-                yield with_names({
-                    "type": "erasureCheck",
-                    "directory": directory,
-                    "records": records,
-                    "offsets": ranges,
-                    "notSearched": damage,
-                })  # fmt: skip
+                row = {"type": "erasureCheck", "directory": directory, "records": records}
+                yield with_names({**row, "offsets": ranges, "notSearched": damage})
 
 
 def damage_row(path: str, damage: Damage) -> Row:
     """Returns bytes that could not be searched as JSON."""
-    return {
-        "file": path,
-        "position": damage.position,
-        "length": damage.length,
-        "code": damage.code,
-        "message": damage.message,
-    }
+    return {"file": path} | fields_of(damage, "position", "length", "code", "message")
 
 
 def with_names(row: Row, *lists: str) -> Row:

@@ -16,13 +16,13 @@ from kseg.changes import quarantine
 from kseg.changes.apply import check_free
 from kseg.changes.driver.command import ChangeOptions, Planner, Progress, Reporter
 from kseg.changes.journal import Known
-from kseg.changes.manifest import Change
+from kseg.changes.manifest import Change, digest
 from kseg.changes.plan import Plan
 from kseg.cleaner.log import CleanerSegment, CleaningThreads, Producers, producers_of, read_segments
 from kseg.cleaner.planner import file_bytes, put_in_place
 from kseg.cleaner.rounds import CleanedGroup, OffsetMap
 from kseg.cleaner.settings import CleanerSettings
-from kseg.erasure.certificate import Certificate, CertificateFile, damage_row, sizes_and_digests, with_names
+from kseg.erasure.certificate import Certificate, CertificateFile, damage_row, with_names
 from kseg.erasure.rewriting import Rewriting
 from kseg.erasure.search import Criteria, LogSearch, Ranges, SearchedFile, is_internal
 from kseg.errors import RequestError, UnsupportedError
@@ -248,12 +248,9 @@ class ErasurePlanner(Planner):
         """Raises UnsupportedError for what cannot be searched, unless it is skipped."""
         if not (damage := found.damage):
             return
-        shown = [
-            f"{each['file']} at {each['position']}, {each['length']} bytes: {each['message']}"
-            for each in damage[:_SHOWN_DAMAGE]
-        ]
-        more = [f"and {len(damage) - _SHOWN_DAMAGE} more"] if len(damage) > _SHOWN_DAMAGE else []
-        text = f"{found.directory}: cannot be searched whole: {'; '.join(shown + more)}"
+        shown = ["{file} at {position}, {length} bytes: {message}".format(**each) for each in damage[:_SHOWN_DAMAGE]]
+        shown += [f"and {len(damage) - _SHOWN_DAMAGE} more"] if len(damage) > _SHOWN_DAMAGE else []
+        text = f"{found.directory}: cannot be searched whole: {'; '.join(shown)}"
         if not self._options.skips_damage:
             raise UnsupportedError(
                 f"{text}; nothing was changed: repair it first (kseg verify names the command; kseg undo --purge for "
@@ -284,6 +281,7 @@ class ErasurePlanner(Planner):
         replicas = partition.assignment.replicas if partition.assignment is not None else ()
         copies = partition.node.remote_copies or {}
         counts = sum((group.counts for group in found.groups), Counter[str]())
+        size = sum(segment.size for segment in found.segments)
         return {
             "type": "erasure",
             "directory": found.directory,
@@ -292,9 +290,8 @@ class ErasurePlanner(Planner):
             "segments": len(found.segments),
             "rewritten": len(found.groups),
             "batches": {name: counts.get(name, 0) for name in ("rewritten", "emptied", "dropped")},
-            "bytesBefore": sum(segment.size for segment in found.segments),
-            "bytesAfter": sum(segment.size for segment in found.segments)
-            - sum(group.bytes_before - group.segment.size for group in found.groups),
+            "bytesBefore": size,
+            "bytesAfter": size - sum(group.bytes_before - group.segment.size for group in found.groups),
             "deleted": [each.file.path for each, change in found.others if change is None and each.records],
             "purged": [change.number for change in found.purged],
             "notSearched": found.damage,
@@ -314,9 +311,10 @@ class ErasurePlanner(Planner):
         return [path for path, status in statuses.items() if status.st_nlink > inodes.count(status.st_ino)]
 
     def _digests(self, found: Erasure) -> dict[str, tuple[int, str]]:
-        if self._certificate is None:
-            return {}
-        return sizes_and_digests(found.directory, [segment_stem(s.base_offset) + LOG for s in found.segments])
+        """Returns size and SHA-256 of the segments that exist, for the certificate. Raises OSError."""
+        paths = (Place(found.directory) / (segment_stem(s.base_offset) + LOG) for s in found.segments)
+        existing = (path for path in paths if self._certificate is not None and path.is_file())
+        return {path.name: (size := path.size(), digest(path, 0, size)) for path in existing}
 
     def _certified(self, found: Erasure, before: dict[str, tuple[int, str]], row: dict[str, Any]) -> dict[str, Any]:
         """Returns what the certificate tells of a partition, before its plan is applied."""

@@ -6,7 +6,7 @@ segment is read again item by item, so that every readable batch is searched and
 
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -156,7 +156,14 @@ class LogSearch:
         self._criteria, self._workers, self._with_keys = criteria, workers, with_keys
         self._buffers = Buffers()
         self._secret = Secret(os.urandom(SECRET_BYTES))
-        self._hashes = set(_hashes_of(criteria.keys, self._secret))
+        self._hashes = {self._hash_of(key) for key in criteria.keys}
+
+    def _hash_of(self, key: bytes) -> int:
+        """Returns the first half of the hash that the kernel gives a key."""
+        row, hashes, offsets = int64s(ROW_WIDTH), int64s(2), int64s(1)
+        row[ROW_KEY_SIZE] = len(key)
+        KeyReader(self._secret, 0).read_rows(memoryview(key or b"\0"), row, 1, hashes, offsets)
+        return hashes[0]
 
     def segment(
         self, path: str, follow: Callable[[HeaderRows], None], advance: Callable[[int], None] = lambda _: None
@@ -243,12 +250,3 @@ class LogSearch:
                 if not window[i].attributes & CONTROL:
                     found.add(i)
         return sorted(i for i in found if i < window.count)
-
-
-def _hashes_of(keys: Iterable[bytes], secret: Secret) -> Iterator[int]:
-    """Yields the first half of the hash that the kernel gives each key."""
-    for key in keys:
-        row, hashes, offsets = int64s(ROW_WIDTH), int64s(2), int64s(1)
-        row[ROW_KEY_SIZE] = len(key)
-        KeyReader(secret, 0).read_rows(memoryview(key or b"\0"), row, 1, hashes, offsets)
-        yield hashes[0]

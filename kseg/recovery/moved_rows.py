@@ -7,8 +7,8 @@ watermark and log start 0. A row on its own disk wins. Source: LogManager and Lo
 import os
 from collections.abc import Collection, Iterable, Mapping
 
+from kseg.changes.copies import Rows
 from kseg.changes.journal import TopicPartition, read_root_file, topic_partition_of
-from kseg.changes.output_rows import Rows
 from kseg.changes.plan import Plan
 from kseg.node.log_directory import LogDirectory
 from kseg.node.node import Nodes

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Protocol, TypeVar
 
+from kseg.changes.copies import Rows
 from kseg.changes.driver.command import ChangeOptions, Messages, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition, topic_partition_of
-from kseg.changes.output_rows import Rows
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.suffixes import LOG

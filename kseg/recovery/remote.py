@@ -10,11 +10,11 @@ from typing import Any
 
 from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
+from kseg.changes.copies import copied_rows
 from kseg.changes.disk import Disk, opened, umask
 from kseg.changes.driver.command import ChangeOptions, Failures, Outcome, Reporter, RunState
 from kseg.changes.journal import TopicPartition
 from kseg.changes.new_directories import ResumableOutput, resumable_output, resumable_store_output
-from kseg.changes.output_rows import copied_rows
 from kseg.changes.plan import CREATE, DELETE, Pieces, Plan, ReplicaOffsets, Step
 from kseg.errors import KsegError, refuse_if
 from kseg.formats.json_values import name_value

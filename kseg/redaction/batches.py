@@ -8,8 +8,9 @@ import os
 import re
 import struct
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import partial
 
 from kseg.formats import message_set, record_batch, v07
 from kseg.formats.compressing import Target, build_batch, build_wrapper, compress
@@ -23,8 +24,8 @@ from kseg.formats.compression import (
     decompress_limited,
     expansion_buffer,
 )
-from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
-from kseg.formats.rows import BytesLike, Rows, Scratch, UndecodableError, int64s
+from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import (
@@ -44,7 +45,7 @@ from kseg.kernel.records.messages import MessageWalk
 from kseg.kernel.records.records import TOO_MANY_HEADERS, RecordWalk
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.limits import MAX_HEADERS, MAX_NESTING
-from kseg.redaction.internal_records import RecordRule, control_value
+from kseg.redaction.internal_records import RecordRule, of_control
 from kseg.redaction.pseudonyms import Pseudonyms
 from kseg.segment.items import Batch, Message, Message07, RecordBatch
 
@@ -84,28 +85,8 @@ def reseal(old: bytes | bytearray, new: bytearray, crc_at: int, start: int, is_v
     new[crc_at : crc_at + 4] = (crc_of(memoryview(new)[start:]) ^ wrong).to_bytes(4, "big")
 
 
-@dataclass(slots=True)
-class Replaced:
-    """Numbers of what a twin has in place of the original. ``lost_bytes``: of broken batches and other damage, and of
-    files of no known kind, that became random."""
-
-    files: int = 0
-    bytes: int = 0
-    records: int = 0
-    keys: int = 0
-    values: int = 0
-    header_values: int = 0
-    lost_bytes: int = 0
-
-    def add(self, other: "Replaced") -> None:
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-    def as_json(self) -> dict[str, int]:
-        return {
-            "files": self.files, "bytes": self.bytes, "records": self.records, "keys": self.keys,
-            "values": self.values, "headerValues": self.header_values, "randomBytes": self.lost_bytes,
-        }  # fmt: skip
+COUNTED = ("files", "bytes", "records", "keys", "values", "headerValues", "randomBytes")
+"""What is counted of a twin. ``randomBytes``: of broken batches and other damage, and of files of no known kind."""
 
 
 class BatchRedaction:
@@ -125,10 +106,11 @@ class BatchRedaction:
         """Bytes to which the sets inside of a batch may still decompress in all."""
         self._messages_left = _MAX_MESSAGES
 
-    def taken(self) -> Replaced:
-        """Returns what was replaced since the last call."""
+    def taken(self) -> Counter[str]:
+        """Returns what was replaced since the last call, by the names of `COUNTED`."""
         found = self.replacer
-        counts = Replaced(0, 0, found.replaced, found.keys, found.values, found.header_values, self.lost_bytes)
+        numbers = 0, 0, found.replaced, found.keys, found.values, found.header_values, self.lost_bytes
+        counts = Counter(dict(zip(COUNTED, numbers, strict=True)))
         found.replaced = found.keys = found.values = found.header_values = self.lost_bytes = 0
         return counts
 
@@ -202,7 +184,7 @@ class BatchRedaction:
         area = bytearray(opened[0])
         self._records(area, 0, header)
         if not remarks:
-            new = bytearray(packed(header, area))
+            new = bytearray(build_batch(header, area, target_of(header.codec)))
             reseal(old, new, V2_CRC, V2_ATTRIBUTES, True)
             return bytes(new)
         areas = _forms(header.codec, area)
@@ -256,7 +238,7 @@ class BatchRedaction:
             self.replacer.replace(area, of_headers, rows.count, headers)
         elif not is_control:
             self.replacer.replaced += rows.count
-        replace = self._control if is_control or self._rule is None else self._rule.replace
+        replace = partial(of_control, self._names) if is_control or self._rule is None else self._rule
         payload = rows.payload
         fields = (layout.ROW_KEY, layout.ROW_KEY_SIZE, layout.ROW_VALUE, layout.ROW_VALUE_SIZE)
         places = (columns[field : end : layout.ROW_WIDTH].tolist() for field in fields)
@@ -271,9 +253,6 @@ class BatchRedaction:
             if not is_control:
                 self.replacer.keys += bool(key)
                 self.replacer.values += bool(value)
-
-    def _control(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
-        return key, None if value is None else control_value(key, value, self._names)
 
     def _lost(self, data: bytes | bytearray) -> bytes:
         self.lost_bytes += len(data)
@@ -304,9 +283,10 @@ class BatchRedaction:
             reseal(old, new, LEGACY_CRC, ENTRY_MAGIC, False)
             return bytes(new)
         attributes = header.attributes & ~7
+        replace = partial(self._message, depth=depth - 1)
+        inner = self._set(inner, replace, V0_HEADER_BYTES + 2 * _SIZE_BYTES, ENTRY_SIZE, ENTRY_OVERHEAD)
         packed = build_wrapper(
-            header.magic, header.offset, header.timestamp, attributes, self._set(inner, depth - 1),
-            target_of(header.codec),
+            header.magic, header.offset, header.timestamp, attributes, inner, target_of(header.codec)
         )  # fmt: skip
         new = bytearray(packed)
         if header.magic not in (0, 1):
@@ -314,18 +294,18 @@ class BatchRedaction:
         reseal(old, new, LEGACY_CRC, ENTRY_MAGIC, False)
         return bytes(new)
 
-    def _set(self, inner: bytes, depth: int) -> bytes:
-        """Returns a message set with the fields of its messages replaced."""
+    def _set(self, inner: bytes, replace: Callable[[bytes], bytes], least: int, size_at: int, kept: int) -> bytes:
+        """Returns a set of messages, each replaced. ``least``: size of the smallest one; ``size_at``: place of the
+        size, which counts the bytes behind it; ``kept``: bytes that stay of the rest that is no message."""
         out, at = [], 0
-        while len(inner) - at >= V0_HEADER_BYTES + 2 * _SIZE_BYTES and self._messages_left > 0:
-            size = _INT32.unpack_from(inner, at + ENTRY_SIZE)[0] + ENTRY_OVERHEAD
-            if not V0_HEADER_BYTES + 2 * _SIZE_BYTES <= size <= len(inner) - at:
+        while len(inner) - at >= least and self._messages_left > 0:
+            size = _INT32.unpack_from(inner, at + size_at)[0] + size_at + _SIZE_BYTES
+            if not least <= size <= len(inner) - at:
                 break
             self._messages_left -= 1
-            out.append(self._message(inner[at : at + size], depth))
+            out.append(replace(inner[at : at + size]))
             at += size
-        rest = inner[at:]
-        return b"".join((*out, rest[:ENTRY_OVERHEAD], self._lost(rest[ENTRY_OVERHEAD:])))
+        return b"".join((*out, inner[at : at + kept], self._lost(inner[at + kept :])))
 
     # 0.7
 
@@ -358,15 +338,8 @@ class BatchRedaction:
         return bytes(out)
 
     def _set_07(self, inner: bytes, depth: int, is_short: bool = False) -> bytes:
-        out, at = [], 0
-        while len(inner) - at >= V07_MIN_BYTES + 1 and self._messages_left > 0:
-            size = _INT32.unpack_from(inner, at)[0] + V07_SIZE_BYTES
-            if not V07_MIN_BYTES + 1 <= size <= len(inner) - at:
-                break
-            self._messages_left -= 1
-            out.append(self._entry_07(inner[at : at + size], depth, is_short))
-            at += size
-        return b"".join((*out, inner[at : at + V07_MIN_BYTES], self._lost(inner[at + V07_MIN_BYTES :])))
+        replace = partial(self._entry_07, depth=depth, is_short=is_short)
+        return self._set(inner, replace, V07_MIN_BYTES + 1, 0, V07_MIN_BYTES)
 
 
 class Workers:
@@ -387,11 +360,6 @@ class Workers:
     def with_rule(self, rule: RecordRule | None) -> BatchRedaction:
         """Returns a redaction by a rule with the buffers of this thread."""
         return BatchRedaction(self._names, rule, self.of_thread().scratch, self.of_thread().expansion)
-
-
-def packed(header: RecordBatchHeader, area: BytesLike) -> bytes:
-    """Returns the batch of a record area, compressed by its codec, with a right checksum."""
-    return build_batch(header, area, target_of(header.codec))
 
 
 def _forms(codec: int, area: bytes | bytearray) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -10,10 +11,10 @@ from typing import NamedTuple
 
 from kseg.changes.accepted_gaps import accepted_gaps, record
 from kseg.changes.apply import check_free
+from kseg.changes.copies import copied_rows
 from kseg.changes.disk import Disk
 from kseg.changes.driver.command import ChangeOptions
 from kseg.changes.new_directories import NewDirectories, new_directories
-from kseg.changes.output_rows import copied_rows
 from kseg.changes.plan import CREATE, Plan, Step
 from kseg.errors import PathError, UnsupportedError, errors_at
 from kseg.formats.json_values import name_value
@@ -22,10 +23,10 @@ from kseg.kernel.scan.frames import leading_zeros
 from kseg.limits import MAX_INDEX_BYTES, WINDOW_BYTES
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, option
-from kseg.redaction.batches import Replaced, Workers, random_like
+from kseg.redaction.batches import COUNTED, Workers, random_like
 from kseg.redaction.internal_records import rule_for
 from kseg.redaction.pseudonyms import Pseudonyms
-from kseg.redaction.segments import Moves, Redacted, SegmentRedaction, Task
+from kseg.redaction.segments import Moves, Redacted, SegmentRedaction
 from kseg.runtime.threads import Pipeline, usable_cores
 from kseg.segment.files import (
     CLEAN_SHUTDOWN,
@@ -78,11 +79,14 @@ class TwinFile(NamedTuple):
 
 @dataclass(slots=True)
 class TwinFolder:
-    """A folder of the twin: ``name`` is that in the twin, "" for its root; ``source`` the directory that is copied."""
+    """A folder of the twin: ``name`` is that in the twin, "" for its root; ``source`` the directory that is copied;
+    ``staged``: its path until the twin is complete; ``counts``: what was replaced in it."""
 
     source: Place
     name: str
     files: list[TwinFile] = field(default_factory=list)
+    staged: str = ""
+    counts: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -107,28 +111,22 @@ def redact(path: str, change: ChangeOptions, options: RedactOptions, advance: Ca
         os.fsencode(found[0]) for folder in folders if (found := parse_partition_name(folder.source.name))
     )
     writer = _Writer(names, topics, options.max_batch_bytes, advance)
-    output, twin = change.output or "", Twin([])
+    output = change.output or ""
     if Place(output).absolute.startswith(place.absolute + os.sep):
         raise PathError(f"{output}: lies in {path}, which is only read")
     with new_directories(output, change.takes_lock, change.is_dry) as made:
         if not change.is_dry:
             check_free(Place(made.folder), sum(file.size for folder in folders for file in folder.files))
-        works = [(folder, _made(folder, made, change.is_dry)) for folder in folders]
-        counts = {id(folder): Replaced() for folder in folders}
+        for folder in folders:
+            folder.staged = made.add(folder.name, change.is_dry) if folder.name else made.folder
         if not change.is_dry:
-            writer.write(
-                ((folder, staged, counts[id(folder)]) for folder, staged in works), options.jobs or usable_cores()
-            )
-            for folder, staged in works:
+            writer.write(folders, options.jobs or usable_cores())
+            for folder in folders:
                 if folder.name and (gaps := accepted_gaps(folder.source).ranges):
-                    record(staged, gaps, Disk())
+                    record(folder.staged, gaps, Disk())
             _take_rows(folders, made)
-    total = Replaced()
-    for folder, _ in works:
-        twin.plans.append(_plan(output, folder, counts[id(folder)], change.is_dry))
-        total.add(counts[id(folder)])
-    twin.facts = None if change.is_dry else total.as_json()
-    return twin
+    facts = _as_json(sum((folder.counts for folder in folders), Counter[str]()))
+    return Twin([_plan(output, folder, change.is_dry) for folder in folders], None if change.is_dry else facts)
 
 
 def _folders(place: Place, names: Pseudonyms) -> Iterator[TwinFolder]:
@@ -188,10 +186,6 @@ def _name_of(directory: str, names: Pseudonyms) -> str:
     return os.fsdecode(names.topic(topic) + data[len(topic) :]) if data.startswith(topic) else directory
 
 
-def _made(folder: TwinFolder, made: NewDirectories, is_dry: bool) -> str:
-    return made.add(folder.name, is_dry) if folder.name else made.folder
-
-
 def _take_rows(folders: Sequence[TwinFolder], made: NewDirectories) -> None:
     """Gives a twin of one partition its entries in the checkpoints, and the marker of a clean stop."""
     folder = folders[0]
@@ -206,13 +200,17 @@ def _take_rows(folders: Sequence[TwinFolder], made: NewDirectories) -> None:
             Disk().write_file(Place(made.folder) / name, content, made.folder, needs_owner=False)
 
 
-def _plan(output: str, folder: TwinFolder, replaced: Replaced, is_dry: bool) -> Plan:
+def _as_json(counts: Counter[str]) -> dict[str, int]:
+    return {name: counts[name] for name in COUNTED}
+
+
+def _plan(output: str, folder: TwinFolder, is_dry: bool) -> Plan:
     directory = Place(output) / folder.name if folder.name else Place(output)
     steps = [Step(CREATE, file.name, _reason(file), None, file.size) for file in folder.files]
     plan = Plan(directory, steps)
     if not is_dry:
         row = {"type": "redacted", "directory": name_value(directory), "original": name_value(folder.source)}
-        plan.facts.append({**row, **replaced.as_json()})
+        plan.facts.append(row | _as_json(folder.counts))
     return plan
 
 
@@ -223,17 +221,15 @@ def _reason(file: TwinFile) -> str:
 
 
 class _Output:
-    """A file of the twin. It is not synced: a twin can be made again. ``counts``: those of its folder; ``positions``:
-    those of which it notes the ``moves``."""
+    """A file of the twin. It is not synced: a twin can be made again. ``positions``: those of which it notes the
+    ``moves``."""
 
-    def __init__(self, file: TwinFile, path: Place, counts: Replaced, positions: Iterable[int] = ()) -> None:
-        self.counts, self.moves = counts, Moves(list(positions))
-        self._file, self._path = file, path
-        self._size = 0
-        self._descriptor = -1
+    def __init__(self, file: TwinFile, folder: TwinFolder, positions: Iterable[int] = ()) -> None:
+        self.folder, self.moves = folder, Moves(list(positions))
+        self._file, self._size, self._descriptor = file, 0, -1
 
     def open(self) -> None:
-        self._descriptor = create_file(self._path)
+        self._descriptor = create_file(Place(self.folder.staged) / self._file.name)
 
     def write(self, redacted: Redacted) -> int:
         """Appends a piece, with a hole for zeros. Returns its size."""
@@ -254,17 +250,15 @@ class _Output:
         os.ftruncate(self._descriptor, self._size)
         Disk().set_default_mode(self._descriptor)
         os.utime(self._descriptor, ns=(self._file.mtime_ns, self._file.mtime_ns))
-        self.counts.add(Replaced(files=1, bytes=self._size))
+        self.folder.counts.update(files=1, bytes=self._size)
 
     def close(self) -> None:
         os.close(self._descriptor)
 
 
-_Result = tuple[_Output, Iterable[Redacted] | None, Replaced]
+_Result = tuple[_Output, Iterable[Redacted] | None, Counter[str]]
 """Pieces of a file, which may be made when they are written (None: the file is complete), and what was replaced."""
 _Task = Callable[[], _Result]
-_Work = tuple[TwinFolder, str, Replaced]
-"""A folder, its path in the twin, and the counts of its files."""
 
 
 class _Writer:
@@ -276,16 +270,16 @@ class _Writer:
         self._names, self._topics, self._advance = names, topics, advance
         self._workers = Workers(names, max_batch_bytes)
 
-    def write(self, works: Iterable[_Work], jobs: int) -> None:
+    def write(self, folders: Iterable[TwinFolder], jobs: int) -> None:
         """Writes all files of folders. Raises KsegError."""
         current: _Output | None = None
         with Pipeline(jobs) as pipeline:
             try:
-                for output, pieces, counts in pipeline.each(self._tasks(works)):
+                for output, pieces, counts in pipeline.each(self._tasks(folders)):
                     if current is None:
                         current = output
                         current.open()
-                    output.counts.add(counts)
+                    output.folder.counts.update(counts)
                     for piece in pieces or ():
                         self._advance(output.write(piece))
                     if pieces is None:
@@ -296,26 +290,26 @@ class _Writer:
                 if current is not None:
                     current.close()
 
-    def _tasks(self, works: Iterable[_Work]) -> Iterator[_Task]:
-        for folder, staged, counts in works:
+    def _tasks(self, folders: Iterable[TwinFolder]) -> Iterator[_Task]:
+        for folder in folders:
             names = {file.name for file in folder.files}
             indexes = {file.name: file for file in folder.files if file.size <= MAX_INDEX_BYTES}
             for file in folder.files:
                 found, side = segment_file(file.source), side_file(file.source)
                 if found.kind in LOG_SUFFIXES:
                     index = indexes.get(file.name.replace(LOG, INDEX, 1)) if found.kind == LOG else None
-                    yield from self._segment(found, file, index, Place(staged), counts)
+                    yield from self._segment(found, file, index, folder)
                 elif (
                     side is None
                     or side.kind != INDEX
                     or not (file.name in indexes and file.name.replace(INDEX, LOG, 1) in names)
                 ):
-                    output = _Output(file, Place(staged) / file.name, counts)
-                    pieces = _random(file, counts) if side is None else _of_side_file(self._carried(file, side.kind))
-                    yield from _last_tasks(output, pieces, Replaced())
+                    pieces = map(random_like, _windows(file.source)) if side is None else self._carried(file, side.kind)
+                    counts = Counter(randomBytes=file.size if side is None else 0)
+                    yield from _last_tasks(_Output(file, folder), _of_side_file(pieces), counts)
 
     def _segment(
-        self, found: SegmentFile, file: TwinFile, index: TwinFile | None, folder: Place, counts: Replaced
+        self, found: SegmentFile, file: TwinFile, index: TwinFile | None, folder: TwinFolder
     ) -> Iterator[_Task]:
         """Yields the tasks of a segment and its index, whose positions follow the batches."""
         data = b""
@@ -324,10 +318,10 @@ class _Writer:
                 data = index.source.read(MAX_INDEX_BYTES)
         whole = len(data) // OFFSET_ENTRY.size * OFFSET_ENTRY.size
         entries = list(OFFSET_ENTRY.iter_unpack(data[:whole]))
-        output = _Output(file, folder / file.name, counts, (position for _, position in entries))
+        output = _Output(file, folder, (position for _, position in entries))
         redaction = SegmentRedaction(found, rule_for(found.topic, found.kind, self._names, self._topics), self._workers)
         for task in redaction.tasks():
-            yield partial(_run, output, task)
+            yield partial(lambda task: (output, *task()), task)
         yield from _last_tasks(output, (), redaction.counts())
 
         def moved() -> Iterator[bytes]:
@@ -335,7 +329,7 @@ class _Writer:
             yield _numbers(data[whole:])
 
         if index is not None:
-            yield from _last_tasks(_Output(index, folder / index.name, counts), _of_side_file(moved()), Replaced())
+            yield from _last_tasks(_Output(index, folder), _of_side_file(moved()), Counter())
 
     def _carried(self, file: TwinFile, kind: str) -> Iterator[bytes]:
         """Yields the bytes of a side file; topics in checkpoints get their names in the twin."""
@@ -350,25 +344,15 @@ class _Writer:
         yield _ROW.sub(lambda found: self._names.topic(found[1]), data)
 
 
-def _run(output: _Output, task: Task) -> _Result:
-    return output, *task()
-
-
-def _last_tasks(output: _Output, pieces: Iterable[Redacted], counts: Replaced) -> Iterator[_Task]:
+def _last_tasks(output: _Output, pieces: Iterable[Redacted], counts: Counter[str]) -> Iterator[_Task]:
     """Yields tasks for the last pieces of a file and for its end."""
     yield lambda: (output, pieces, counts)
-    yield lambda: (output, None, Replaced())
+    yield lambda: (output, None, Counter())
 
 
 def _of_side_file(pieces: Iterable[bytes]) -> Iterator[Redacted]:
     """Yields pieces of a file without batches, whose positions nothing asks for."""
     return (Redacted(0, 0, piece) for piece in pieces)
-
-
-def _random(file: TwinFile, counts: Replaced) -> Iterator[Redacted]:
-    for piece in map(random_like, _windows(file.source)):
-        counts.lost_bytes += len(piece)
-        yield Redacted(0, 0, piece)
 
 
 def _numbers(data: bytes) -> bytes:

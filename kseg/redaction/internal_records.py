@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from kseg.decoders import FOR_TOPIC, name_for
+from kseg.decoders import name_for
 from kseg.decoders.framed import CONFIG, SECRET_CONFIG, read_framed
 from kseg.decoders.keyed import MirrorMakerDecoder, decoder
 from kseg.decoders.schemas import (
@@ -73,10 +73,10 @@ _MAX_REMEMBERED, _MAX_FORMS = 1 << 13, 1 << 9
 one of a few."""
 
 
-class RecordRule(Protocol):
-    """Replaces in one record; keys and values keep their lengths."""
-
-    def replace(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]: ...
+Fields = tuple[bytes | None, bytes | None]
+"""Key and value of a record."""
+RecordRule = Callable[[bytes | None, bytes | None], Fields]
+"""Replaces in key and value of one record; they keep their lengths."""
 
 
 def rule_for(
@@ -88,29 +88,28 @@ def rule_for(
     known.
     """
     name = name_for(topic, kind)
-    if name == "cluster-metadata":
-        return FramedRule(CLUSTER_METADATA, names)
-    if name == "remote-log-metadata":
-        return FramedRule(REMOTE_LOG_METADATA, names)
-    if name in FOR_TOPIC.values():
-        return CoordinatorRule(_COORDINATORS[name or ""], names)
+    if name in _FRAMED:
+        return partial(_framed, _FRAMED[name], names)
+    if name in _COORDINATORS:
+        return CoordinatorRule(_COORDINATORS[name], names)
     if name is not None:
         found = decoder(name)
         assert isinstance(found, MirrorMakerDecoder)
-        return MirrorMakerRule(found, names)
+        return partial(_of_mirror_maker, found, names)
     if topic == "_schemas":
         return SchemasRule(names, topics)
-    return ConnectorsRule(names) if topic == "connect-configs" else None
+    return partial(_of_connector, names) if topic == "connect-configs" else None
 
 
-_COORDINATORS: dict[str, Topic] = {
+_FRAMED = {"cluster-metadata": CLUSTER_METADATA, "remote-log-metadata": REMOTE_LOG_METADATA}
+_COORDINATORS = {
     "offsets": CONSUMER_OFFSETS, "transaction-log": TRANSACTION_STATE, "share-group-state": SHARE_GROUP_STATE,
 }  # fmt: skip
 
 
-def control_value(key: bytes | None, value: bytes, names: Pseudonyms) -> bytes:
-    """Returns the value of a control record without the hosts of voters."""
-    return _in_spans(value, spans_in(key, value), {}, names)
+def of_control(names: Pseudonyms, key: bytes | None, value: bytes | None) -> Fields:
+    """Replaces the hosts of voters in a control record."""
+    return key, None if value is None else _in_spans(value, spans_in(key, value), {}, names)
 
 
 @lru_cache(maxsize=256)
@@ -146,8 +145,6 @@ def _places(spans: list[FieldSpan], paths: Mapping[Field, tuple[str, str]], name
 
 def _with_replaced(data: bytes, places: list[_Place]) -> bytes:
     """Returns ``data`` with the fields replaced."""
-    if not places:
-        return data
     out = bytearray(data)
     for replacement, start, end in places:
         out[start:end] = replacement(data[start:end])
@@ -199,7 +196,7 @@ class CoordinatorRule:
             name: _remembered(partial(self._new_of_consumer, message)) for name, message in _PROTOCOL_BYTES.items()
         }
 
-    def replace(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
+    def __call__(self, key: bytes | None, value: bytes | None) -> Fields:
         kind, new_key = self._key(key)
         if new_key is None:
             return _payloads(key, value, self._names)
@@ -250,72 +247,56 @@ class CoordinatorRule:
         return self._names.payload(data)
 
 
-def _payloads(key: bytes | None, value: bytes | None, names: Pseudonyms) -> tuple[bytes | None, bytes | None]:
+def _payloads(key: bytes | None, value: bytes | None, names: Pseudonyms) -> Fields:
     return None if key is None else names.payload(key), None if value is None else names.payload(value)
 
 
-class FramedRule:
-    """Replaces in the records of cluster metadata and of tiered storage (`kseg.decoders.framed`)."""
-
-    def __init__(self, records: Mapping[int, MessageSchema], names: Pseudonyms) -> None:
-        self._records, self._names = records, names
-
-    def replace(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
-        spans: list[FieldSpan] = []
-        try:
-            record = read_framed(value, self._records, spans=spans)
-        except MessageError:
-            return _payloads(key, value, self._names)
-        assert value is not None
-        message = self._records[record.api_key]
-        out = bytearray(_in_spans(value, spans, _fields_by_path(message), self._names))
-        for each, start, end in spans:
-            special = None if each is None else self._special(record.api_key, each.name, record.fields)
-            if special is not None:
-                out[start:end] = special(value[start:end])
-        return None if key is None else self._names.payload(key), bytes(out)
-
-    def _special(self, kind: int, name: str, fields: Mapping[str, Any]) -> Replacement | None:
-        """Returns the replacement of a field that depends on others."""
-        names = self._names
-        if name == "resourceName" and kind in (_ACL, CONFIG):
-            of = fields["resourceType"]
-            if of == _TOPIC:
-                return names.topic
-            if (
-                fields[name] == "*"
-                or (kind == CONFIG and fields[name].isdecimal())
-                or (kind == _ACL and of == _CLUSTER)
-            ):
-                return bytes
-            if of in (_GROUP, _TRANSACTIONAL_ID) if kind == _ACL else of == _CONFIG_OF_GROUP:
-                return names.identity
-        if name == "value" and kind == CONFIG and not SECRET_CONFIG.search(fields["name"]):
-            if fields["name"] in _VALUES_KEPT or _PLAIN_VALUE.fullmatch(fields["value"] or ""):
-                return bytes
-        return None
+def _framed(records: Mapping[int, MessageSchema], names: Pseudonyms, key: bytes | None, value: bytes | None) -> Fields:
+    """Replaces in a record of cluster metadata or of tiered storage (`kseg.decoders.framed`)."""
+    spans: list[FieldSpan] = []
+    try:
+        record = read_framed(value, records, spans=spans)
+    except MessageError:
+        return _payloads(key, value, names)
+    assert value is not None
+    out = bytearray(_in_spans(value, spans, _fields_by_path(records[record.api_key]), names))
+    for each, start, end in spans:
+        special = None if each is None else _special(record.api_key, each.name, record.fields, names)
+        if special is not None:
+            out[start:end] = special(value[start:end])
+    return None if key is None else names.payload(key), bytes(out)
 
 
-class MirrorMakerRule:
-    """Replaces in the records of MirrorMaker 2."""
+def _special(kind: int, name: str, fields: Mapping[str, Any], names: Pseudonyms) -> Replacement | None:
+    """Returns the replacement of a field that depends on others."""
+    if name == "resourceName" and kind in (_ACL, CONFIG):
+        of = fields["resourceType"]
+        if of == _TOPIC:
+            return names.topic
+        if fields[name] == "*" or (fields[name].isdecimal() if kind == CONFIG else of == _CLUSTER):
+            return bytes
+        if of in (_GROUP, _TRANSACTIONAL_ID) if kind == _ACL else of == _CONFIG_OF_GROUP:
+            return names.identity
+    if name == "value" and kind == CONFIG and not SECRET_CONFIG.search(fields["name"]):
+        if fields["name"] in _VALUES_KEPT or _PLAIN_VALUE.fullmatch(fields["value"] or ""):
+            return bytes
+    return None
 
-    def __init__(self, found: MirrorMakerDecoder, names: Pseudonyms) -> None:
-        self._decoder, self._names = found, names
 
-    def replace(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
-        found = self._decoder
-        new_key = self._message(found.key, key, 0)
-        if new_key is None:
-            return _payloads(key, value, self._names)
-        new_value = self._message(found.value, value, _VERSION.size * found.has_version)
-        return new_key, new_value if new_value is not None or value is None else self._names.payload(value)
+def _of_mirror_maker(found: MirrorMakerDecoder, names: Pseudonyms, key: bytes | None, value: bytes | None) -> Fields:
+    """Replaces in a record of MirrorMaker 2."""
 
-    def _message(self, message: MessageSchema, data: bytes | None, start: int) -> bytes | None:
+    def replaced(message: MessageSchema, data: bytes | None, start: int) -> bytes | None:
         spans: list[FieldSpan] = []
         with suppress(MessageError):
             if data is not None and message.read(data, 0, start, spans=spans)[1] == len(data):
-                return _in_spans(data, spans, _fields_by_path(message), self._names)
+                return _in_spans(data, spans, _fields_by_path(message), names)
         return None
+
+    new_key, other = replaced(found.key, key, 0), _payloads(key, value, names)
+    if new_key is None:
+        return other
+    return new_key, replaced(found.value, value, _VERSION.size * found.has_version) or other[1]
 
 
 # Records as JSON: the schemas of a Schema Registry, and the connectors of Kafka Connect.
@@ -351,7 +332,7 @@ class SchemasRule:
     def __init__(self, names: Pseudonyms, topics: frozenset[bytes]) -> None:
         self._names, self._topics = names, topics
 
-    def replace(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
+    def __call__(self, key: bytes | None, value: bytes | None) -> Fields:
         return self._json(key), self._json(value)
 
     def _json(self, data: bytes | None) -> bytes | None:
@@ -386,20 +367,16 @@ class SchemasRule:
         return b"7" * len(word) if word.isdigit() else self._names.name(word)
 
 
-class ConnectorsRule:
-    """Replaces in the records of connect-configs, whose keys name connectors: task-NAME-0 and others."""
+_CONNECTOR_KEYS = re.compile(rb"(connector|target-state|commit|task)-(.+?)(-[0-9]+)?", re.DOTALL)
 
-    _KEYS = re.compile(rb"(connector|target-state|commit|task)-(.+?)(-[0-9]+)?", re.DOTALL)
 
-    def __init__(self, names: Pseudonyms) -> None:
-        self._names = names
-
-    def replace(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
-        found = None if key is None else self._KEYS.fullmatch(key)
-        new_key, new_value = _payloads(key, value, self._names)
-        if found is not None:
-            kind, name, number = found[1], found[2], found[3] or b""
-            if kind != b"task":
-                name, number = name + number, b""
-            new_key = kind + b"-" + self._names.name(name) + number
-        return new_key, new_value
+def _of_connector(names: Pseudonyms, key: bytes | None, value: bytes | None) -> Fields:
+    """Replaces in a record of connect-configs, whose keys name connectors: task-NAME-0 and others."""
+    found = None if key is None else _CONNECTOR_KEYS.fullmatch(key)
+    new_key, new_value = _payloads(key, value, names)
+    if found is not None:
+        kind, name, number = found[1], found[2], found[3] or b""
+        if kind != b"task":
+            name, number = name + number, b""
+        new_key = kind + b"-" + names.name(name) + number
+    return new_key, new_value

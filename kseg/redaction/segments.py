@@ -5,10 +5,12 @@ The kernel replaces the records of intact batches, run by run. It leaves compres
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from kseg.formats.compressing import build_batch
 from kseg.formats.record_batch import HEADER_BYTES, parse_header
 from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_SIZE, MAGIC_V2, V0_HEADER_BYTES, V1_HEADER_BYTES
 from kseg.kernel.layout.rows import (
@@ -23,7 +25,7 @@ from kseg.kernel.layout.rows import (
 )
 from kseg.kernel.scan.frames import move_frames
 from kseg.limits import MAX_BATCH_BYTES, WINDOW_BYTES
-from kseg.redaction.batches import BatchRedaction, Replaced, Workers, packed, random_like
+from kseg.redaction.batches import BatchRedaction, Workers, random_like, target_of
 from kseg.redaction.internal_records import RecordRule
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Message, RecordBatch
@@ -73,7 +75,7 @@ class Redacted(NamedTuple):
     piece: Piece
 
 
-Result = tuple[list[Redacted], Replaced]
+Result = tuple[list[Redacted], Counter[str]]
 """Adjacent pieces of a twin, and what was replaced in them."""
 Task = Callable[[], Result]
 """Makes pieces in any thread."""
@@ -91,11 +93,9 @@ class SegmentRedaction:
         self._is_internal = rule is not None
         self._damaged_bytes = 0
 
-    def counts(self) -> Replaced:
+    def counts(self) -> Counter[str]:
         """Returns what was replaced outside of the tasks, once all were asked for."""
-        counts = self._batches.taken()
-        counts.lost_bytes += self._damaged_bytes
-        return counts
+        return self._batches.taken() + Counter(randomBytes=self._damaged_bytes)
 
     def tasks(self) -> Iterator[Task]:
         """Yields tasks for any threads, whose results are the twin's bytes, in order. Raises KsegError if the file
@@ -140,7 +140,8 @@ class SegmentRedaction:
             done = position + rows[at + FRAME_SIZE]
             if status == NEEDS_PACKING:
                 header = parse_header(data[position : position + HEADER_BYTES])
-                new = packed(header, batches.expansion.view()[: replacer.area_size])
+                area = batches.expansion.view()[: replacer.area_size]
+                new = build_batch(header, area, target_of(header.codec))
             else:
                 kind = RecordBatch if rows[at + FRAME_MAGIC] >= MAGIC_V2 else Message
                 is_valid = bool(rows[at + FRAME_STATE] & CRC_RIGHT)
@@ -150,17 +151,14 @@ class SegmentRedaction:
             replacer.go_to(replacer.frame + 1)
 
     def _damage(self, reader: SegmentReader, damage: Damage) -> Iterator[Redacted]:
+        """Yields what stands for damage: random bytes, whose holes stay if the damage is long."""
         if damage.code == "zero-block":
             yield Redacted(damage.position, damage.end, damage.length)
-        elif damage.length > _LARGEST_CHECKED:
-            head = 0 if damage.code == "nonsense-block" else HEADER_BYTES
-            yield from self._lost_range(reader, damage, head)
-        else:
+            return
+        if damage.length <= _LARGEST_CHECKED:
             yield Redacted(damage.position, damage.end, self._described(reader, damage))
-
-    def _lost_range(self, reader: SegmentReader, damage: Damage, head: int) -> Iterator[Redacted]:
-        """Yields random bytes for a long range, whose holes stay, behind ``head`` bytes that stay."""
-        at = damage.position + head
+            return
+        at = damage.position + (0 if damage.code == "nonsense-block" else HEADER_BYTES)
         yield Redacted(damage.position, at, bytes(reader.buffer[damage.position : at]))
         while at < damage.end:
             data = next_data(reader.source.extent, at, damage.end)
@@ -194,18 +192,13 @@ class SegmentRedaction:
             for head in (0,) if damage.code == "nonsense-block" else heads:
                 new = old[:head] + random_like(old[head:])
                 if head <= ENTRY_SIZE < len(old):  # whether a broker takes the length for impossible, or only for long
-                    new = _with_sign(new, old)
+                    sign = bytes((new[ENTRY_SIZE] & 0x7F | old[ENTRY_SIZE] & 0x80,))
+                    new = new[:ENTRY_SIZE] + sign + new[ENTRY_SIZE + 1 :]
                 if is_alike(new):
                     return new
         return new
 
 
-def _ready(pieces: list[Redacted], counts: Replaced | None = None) -> Result:
+def _ready(pieces: list[Redacted], counts: Counter[str] | None = None) -> Result:
     """Returns a result that was made before its task runs."""
-    return pieces, counts or Replaced()
-
-
-def _with_sign(new: bytes, old: bytes) -> bytes:
-    """Returns ``new`` with the sign of the length that stands in ``old``."""
-    sign = new[ENTRY_SIZE] & 0x7F | old[ENTRY_SIZE] & 0x80
-    return new[:ENTRY_SIZE] + bytes((sign,)) + new[ENTRY_SIZE + 1 :]
+    return pieces, counts or Counter()

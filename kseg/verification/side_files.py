@@ -285,8 +285,7 @@ def judge_pending_changes(partition: PartitionCheck) -> None:
     if not any(name.startswith(segment_files.OWN_PREFIX) for name in partition.others or ()):
         return
     from kseg.changes.accepted_gaps import accepted_gaps  # few partitions have been changed
-    from kseg.changes.quarantine import check_folder, folder_of, leftovers, pending
-    from kseg.changes.unrecorded import was_interrupted
+    from kseg.changes.quarantine import check_folder, folder_of, leftovers, pending, was_interrupted
 
     # A log directory may be a link; nothing follows links in the quarantine.
     report, directory = partition.report, resolved(partition.name)

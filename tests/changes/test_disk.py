@@ -231,15 +231,6 @@ def test_a_folder_that_is_too_deep_for_one_of_kseg_stays(depth: int, tmp_path: P
     assert path.exists()
 
 
-@pytest.mark.parametrize("is_open", [False, True])
-def test_times_of_paths_and_open_files(is_open: bool, tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_bytes(b"")
-    with path.open("rb") as file:
-        Disk().set_time(file.fileno() if is_open else str(path), 1_234_567_890)
-    assert path.stat().st_mtime_ns == 1_234_567_890
-
-
 def test_of_a_mode_only_reading_and_writing_is_restored(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"")

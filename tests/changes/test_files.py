@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from changes.trees import contents, make, quarantine, tree
+from changes.trees import make, quarantine, tree
 from kseg.changes.apply import apply
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Plan, Range
@@ -58,22 +58,6 @@ def test_a_plan_that_cannot_be_undone_is_refused(partition: Path) -> None:
     plan.write("d.log", [b"new"], "")
     with pytest.raises(ValueError, match="twice"):
         plan.delete("d.log", "")
-
-
-def test_a_swap_is_one_plan(partition: Path) -> None:
-    plan = Plan(str(partition))
-    plan.write("a.log.swap", [Range("a.log", 0, 600), b"tail"], "cleaned")
-    plan.rename("a.log", "a.log.deleted", "is replaced", keeps=True)
-    plan.rename("a.log.swap", "a.log", "completes the swap")
-    before = tree(partition)
-    apply(plan, "compact")
-    assert contents(partition) == {
-        "a.log": b"abcdef" * 100 + b"tail",
-        "a.log.deleted": b"abcdef" * 1000,
-        "a.index": b"index",
-    }
-    undo(last_change(str(partition)))
-    assert tree(partition) == before
 
 
 @needs_root

@@ -11,9 +11,9 @@ import pytest
 from changes.failing import QUICK
 from changes.power import PowerDisk
 from kseg.changes import journal as journal_module
-from kseg.changes.author import Author
 from kseg.changes.disk import Disk
 from kseg.changes.journal import UNDOING, DirectoryMove, Journal, RootFile, journals, read_root_file, replace_file
+from kseg.changes.record_json import Author
 from kseg.errors import KsegError
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
@@ -130,7 +130,8 @@ def test_journals_that_no_release_writes(changes: dict[str, Any], tmp_path: Path
 
 def test_half_a_journal_is_none(tmp_path: Path) -> None:
     path = Path(journal_in(tmp_path).path)
-    for content in (b"7", path.read_bytes()[:-9]):
+    bad = (b"7", b"", b"\n", b"{}\n", b"[]\n", b"\xff\n", b'{"version":1}\n')
+    for content in (*bad, path.read_bytes()[:-9]):
         path.write_bytes(content)
         with pytest.raises(KsegError, match="is no journal"):
             journals(str(tmp_path))

@@ -352,14 +352,6 @@ def test_a_later_change_of_a_partition_is_undone_first(tmp_path: Path) -> None:
         plan_log_directory_undo(journal)
 
 
-@pytest.mark.parametrize("bad", [b"", b"\n", b"{}\n", b"[]\n", b"\xff\n", b'{"version":1}\n'])
-def test_an_invalid_journal_is_reported(bad: bytes, tmp_path: Path) -> None:
-    make_log_directory(tmp_path / "logs")
-    (tmp_path / "logs" / ".kseg-change-1.jsonl").write_bytes(bad)
-    with pytest.raises(KsegError, match=r"\.kseg-change-1\.jsonl: is no journal"):
-        command(tmp_path / "logs", QUICK)
-
-
 def rebuild(directory: Path, disk: Disk) -> None:
     """A command that changes no .log."""
     complete_interrupted_in_log_directory(str(directory), disk)

@@ -14,8 +14,8 @@ from changes.trees import contents, make, quarantine, random_files, random_plan
 from kseg.changes import manifest
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
-from kseg.changes.manifest import COMMITTED, DONE, PREPARED, Change, read_manifest, write_change
-from kseg.changes.plan import FileState, Plan, Range, Removed
+from kseg.changes.manifest import DONE, PREPARED, Change, read_manifest, write_change
+from kseg.changes.plan import Plan, Range, Removed
 from kseg.changes.quarantine import read_change
 from kseg.changes.undo import last_change, undo
 from kseg.errors import KsegError
@@ -197,37 +197,6 @@ def test_a_manifest_that_is_missing_or_too_large(partition: Path, monkeypatch: p
     assert read_manifest(str(partition), 1, folder) is None
     with pytest.raises(KsegError, match="has no manifest"):
         read_change(str(partition), 1)
-
-
-def test_the_inode_that_a_step_changes(partition: Path) -> None:
-    before = {path.name: path.stat().st_ino for path in partition.iterdir()}
-    change = applied(plan_for(partition))
-    names = ["b.log", "c.log", "d.log", "e.log", "a.log"]
-    assert [change.changed_inode(k) for k in range(6)] == [*(before[name] for name in names), None]
-    change.steps[5] = replace(change.steps[5], made_by=4)
-    assert change.changed_inode(5) == change.made[4].inode == (partition / "a.log").stat().st_ino
-    del change.made[4]
-    assert change.changed_inode(5) is None
-    assert change.after["a.log"] == FileState(*_state(partition / "a.log"))
-    assert COMMITTED != change.state == DONE
-
-
-def _state(path: Path) -> tuple[int, int, int]:
-    status = path.stat()
-    return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def moved(change: Change, folder: str) -> Change:
-    change.move_to(folder)
-    return change
-
-
-def test_a_folder_that_is_renamed(partition: Path, tmp_path: Path) -> None:
-    inside, elsewhere = applied(plan_for(partition)), replace(applied_elsewhere(tmp_path))
-    assert moved(inside, "/q/1.ended").kept == "/q/1.ended/old"
-    kept = elsewhere.kept
-    assert moved(elsewhere, "/q/1.ended").kept == kept
-    assert (inside.folder, elsewhere.folder) == ("/q/1.ended",) * 2
 
 
 def applied_elsewhere(tmp_path: Path) -> Change:

@@ -13,8 +13,7 @@ from cli.command import Kseg, files
 from cli.dying import on, on_disk, outcome
 from cli.test_recover_disk_space import PLAIN, flip
 from conditions import with_free_bytes
-from kseg.changes.quarantine import FOLDER
-from kseg.changes.unrecorded import LINK
+from kseg.changes.quarantine import FOLDER, LINK
 from recovery.damages import read, write
 from retention.partitions import RETENTION
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.decoders.schemas import TRANSACTION_STATE
 from kseg.formats.control import parse_control
-from kseg.redaction.internal_records import CoordinatorRule, SchemasRule, control_value, rule_for
+from kseg.redaction.internal_records import CoordinatorRule, SchemasRule, of_control, rule_for
 from kseg.redaction.pseudonyms import Pseudonyms
 from kseg.sidefiles.hash_order import string_hash
 from verification.partitions import TESTDATA
@@ -44,10 +44,10 @@ def test_records_of_internal_topics_decode_as_before(name: str) -> None:
     assert rule is not None
     for record in (each for each in records() if each["decoder"] == name):
         old = [None if each is None else bytes.fromhex(each) for each in (record["key"], record["value"])]
-        new = rule.replace(*old)
+        new = rule(*old)
         fresh = rule_for(TOPICS[name], ".log", NAMES)
         assert fresh is not None
-        assert rule.replace(*old) == new == fresh.replace(*old)
+        assert rule(*old) == new == fresh(*old)
         assert [each and len(each) for each in new] == [each and len(each) for each in old]
         before, after = decode(*old, 0), decode(*new, 0)
         if "rror" not in f"{before.key_text}{before.payload_text}" and before.payload_text is not None:
@@ -71,7 +71,7 @@ def test_messages_of_one_length_may_have_other_texts() -> None:
     for version in (0, 1):
         for time in (1, 2):
             for first, second in (("ab", "cdefgh"), ("abcdef", "gh"), ("ab", "cdefgh")):
-                _, new = rule.replace(*told(version, first, second, time))
+                _, new = rule(*told(version, first, second, time))
                 topics = [names.topic(each.encode()).decode() for each in (first, second)]
                 assert new == told(version, *topics, time)[1]
 
@@ -80,7 +80,7 @@ def test_hosts_of_voters_are_replaced() -> None:
     seen = 0
     for record in (each for each in records() if each["decoder"] == "control" and each["value"]):
         key, value = (None if record[part] is None else bytes.fromhex(record[part]) for part in ("key", "value"))
-        new = control_value(key, value, NAMES)
+        _, new = of_control(NAMES, key, value)
         before, after = parse_control(key, value), parse_control(key, new)
         assert numbers_of(after.fields) == numbers_of(before.fields)
         seen += new != value
@@ -127,7 +127,7 @@ def test_schemas_keep_their_language_and_lose_their_words() -> None:
     schema = json.dumps({"type": "record", "name": "Customer", "fields": [{"name": "birthday", "type": "string"}]})
     value = {"subject": "orders-value", "version": 3, "id": 7, "schema": schema, "deleted": False}
     key = {"keytype": "SCHEMA", "subject": "people-value", "version": 3, "magic": 1}
-    found = [json.loads(each or b"") for each in rule.replace(json.dumps(key).encode(), json.dumps(value).encode())]
+    found = [json.loads(each or b"") for each in rule(json.dumps(key).encode(), json.dumps(value).encode())]
     assert found[0]["keytype"] == "SCHEMA"
     assert found[1]["subject"] == "orders-value"
     assert re.fullmatch("[a-z][a-z0-9]{5}-value", found[0]["subject"])
@@ -147,7 +147,7 @@ def test_large_keys_and_values_are_not_remembered() -> None:
         for number in range(60):
             group = f"{number:08000d}".encode()
             key = b"\0\1" + len(group).to_bytes(2, "big") + group + b"\0\1t" + bytes(4)
-            new_key, _ = rule.replace(key, None)
+            new_key, _ = rule(key, None)
             assert new_key is not None
             assert len(new_key) == len(key)
             assert new_key != key

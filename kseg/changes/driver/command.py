@@ -11,17 +11,23 @@ from typing import Any, Protocol
 from kseg.changes import journal as journaling
 from kseg.changes import quarantine
 from kseg.changes.apply import Keeping
-from kseg.changes.author import Author
-from kseg.changes.copies import write_copy, write_root_files
+from kseg.changes.copies import (
+    NEEDED_BY_COPIES,
+    Rows,
+    checkpoints_with,
+    copied_rows,
+    rows_to_extend,
+    write_copy,
+    write_root_files,
+)
 from kseg.changes.disk import Disk
 from kseg.changes.journal import Known, LogDirectoryChange, RootFile, known_root_files
 from kseg.changes.lock import directories_to_lock, is_locked, locked, log_directory_of
 from kseg.changes.manifest import Change
 from kseg.changes.new_directories import check_local
-from kseg.changes.output_rows import NEEDED_BY_COPIES, Rows, checkpoints_with, copied_rows, rows_to_extend
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
+from kseg.changes.record_json import Author
 from kseg.changes.undo import complete_interrupted, complete_interrupted_in_log_directory
-from kseg.changes.unrecorded import was_interrupted
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, caused, errors_at, text_of
 from kseg.node.log_directory import METADATA_PARTITION, is_log_directory_of_broker
 from kseg.node.node import Nodes
@@ -336,24 +342,25 @@ def is_partition(path: str) -> bool:
         return True
     if is_log_directory(path):
         return False
-    if Place(quarantine.folder_of(path)).is_dir():
+    if quarantine.folder_of(path).is_dir():
         return True
     why = hint(path) or ": holds no segment, no directory such as orders-0, no meta.properties"
     raise PathError(f"{path}: neither a partition nor a log directory{why}")
 
 
-def partitions_of_topics(directory: str, globs: tuple[str, ...]) -> list[str]:
-    """Returns the partitions of a log directory that belong to topics of these names. Raises PathError if none do."""
-    return Topics(globs).named(directory, own_partitions(resolved_to_change(directory)))
+def partitions_of_topics(path: str, globs: tuple[str, ...]) -> list[str]:
+    """Returns the path; with ``globs``, a log directory's partitions of such topics. Raises PathError if none."""
+    if not globs or is_partition(path):
+        return [path]
+    return Topics(globs).named(path, own_partitions(resolved_to_change(path)))
 
 
 def paths_of_topics(paths: Sequence[str], globs: tuple[str, ...], failures: Failures) -> list[str]:
-    """Returns the paths; with ``globs`` each log directory is replaced by its partitions of such topics. Paths without
-    any are reported."""
+    """As `partitions_of_topics`, of several paths. Paths without any are reported."""
     found: list[str] = []
     for path in expanded(paths):
         with failures.of(path):
-            found += partitions_of_topics(path, globs) if globs and not is_partition(path) else [path]
+            found += partitions_of_topics(path, globs)
     return found
 
 
@@ -393,7 +400,7 @@ def interrupted_changes(path: str, is_single: bool) -> list[str]:
     for partition in [path] if is_single else journaling.changed_partitions(path):
         for change in quarantine.pending(partition):
             found.append(f"{partition}: {change.command!r} was interrupted, and would be completed first")
-        if was_interrupted(partition):
+        if quarantine.was_interrupted(partition):
             found.append(f"{partition}: a change was interrupted before its record, and would be taken back first")
     if not is_single:
         for journal in journaling.journals(path):
@@ -459,12 +466,12 @@ def created(
 class RunState:
     """The reporter and progress of a run.
 
-    ``has_plans``: plans with steps were made (dry run) or applied; ``has_changed``: plans with steps were applied.
-    ``made_root``: the output has got the files of a log directory.
+    ``has_plans``: plans with steps were made (dry run) or applied. ``made_root``: the output has got the files of a log
+    directory.
     """
 
     def __init__(self, reporter: Reporter, is_dry: bool) -> None:
-        self.reporter, self.has_plans, self.has_changed, self.made_root = reporter, False, False, False
+        self.reporter, self.has_plans, self.made_root = reporter, False, False
         self._is_dry = is_dry
         self._pending: set[str] = set()
 
@@ -475,8 +482,7 @@ class RunState:
         self.reporter.plan(plan, with_directory)
 
     def applied(self, change: Change | None = None, directory: str = "") -> None:
-        if self._remove_pending(directory):
-            self.has_plans = self.has_changed = True
+        self.has_plans |= self._remove_pending(directory)
         self.reporter.applied(change, directory)
 
     def not_applied(self, directory: str = "") -> None:
@@ -491,11 +497,10 @@ class RunState:
 
     def outcome(self, failures: Failures, damage_remains: bool = False, **more: Any) -> Outcome:
         """The end of the run; ``more``: other fields."""
-        would_change = self._is_dry and self.has_plans
         return Outcome(
-            exit_status=max(failures.status, int(would_change or damage_remains)),
+            exit_status=max(failures.status, int((self._is_dry and self.has_plans) or damage_remains)),
             is_dry=self._is_dry,
-            has_changed=self.has_changed or failures.status == StoppedHalfwayError.exit_status,
+            has_changed=(self.has_plans and not self._is_dry) or failures.status == StoppedHalfwayError.exit_status,
             damage_remains=damage_remains,
             errors=dict(failures.errors),
             **more,
@@ -561,10 +566,10 @@ class PathRun:
                 self.state.applied()
 
     def _begin(self) -> LogDirectoryChange:
-        planner, path_name = self.planner, directory_name(self.path) if self.is_single else ""
+        planner = self.planner
         change = LogDirectoryChange(
             self.root, planner.command, planner.root_names, self.options.keeping, keeps_marker=planner.keeps_marker,
-            path_name=path_name, author=Author.present(self.options.arguments),
+            path_name=directory_name(self.path) * self.is_single, author=Author.present(self.options.arguments),
         )  # fmt: skip
         if self.is_single and not planner.with_root and not change.is_begun:
             change.leave_root_files()
@@ -647,23 +652,19 @@ class PathRun:
                         self.state.applied()
                         unchanged += not plan
             if unchanged:
-                copied = plural(unchanged, "partition", "partitions")
-                self.state.reporter.warning(f"{output}: copied without a change: {copied}")
+                text = f"copied without a change: {plural(unchanged, 'partition', 'partitions')}"
+                self.state.reporter.warning(f"{output}: {text}")
             if (contents := planner.root_of_copy()) is not None:
                 if not is_dry:
                     write_root_files(contents, output)
             elif self.is_single or is_log_directory_of_broker(output):
                 self._extend_root(known, output, rows, names)
-            else:
-                self._copy_root(known, output)
-
-    def _copy_root(self, known: Known, output: str) -> None:
-        """Copies the log directory's own files, with their new contents."""
-        plan = self._plan_root(self.path, known, self.state.has_plans)
-        if not self.options.is_dry:
-            write_root_files(journaling.root_contents(plan), output, self.path)
-            self.state.applied()
-            self.state.made_root = True
+            else:  # copies the log directory's own files, with their new contents
+                plan = self._plan_root(self.path, known, self.state.has_plans)
+                if not is_dry:
+                    write_root_files(journaling.root_contents(plan), output, self.path)
+                    self.state.applied()
+                    self.state.made_root = True
 
     def _extend_root(self, known: Known, output: str, rows: Rows, names: Mapping[str, str]) -> None:
         """Adds the entries of copied partitions to the checkpoints of the output, which had ``rows``; to those that a
@@ -723,9 +724,8 @@ def run(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions,
                 with failures.of(one.path):
                     one.finish()
                 state.not_applied()
-    left_alone, conclusion, facts = planner.left_alone, planner.conclusion(), planner.facts
-    damage_remains = planner.damage_remains
-    return state.outcome(failures, damage_remains, conclusion=conclusion, left_alone=left_alone, facts=facts)
+    more = {"conclusion": planner.conclusion(), "left_alone": planner.left_alone, "facts": planner.facts}
+    return state.outcome(failures, planner.damage_remains, **more)
 
 
 def _lock_all(paths: Sequence[str], held: ExitStack) -> dict[str, KsegError]:

@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from kseg.changes import quarantine
 from kseg.changes import undo as undo_changes
-from kseg.changes.author import Author
 from kseg.changes.disk import Disk
 from kseg.changes.driver import command as driver
+from kseg.changes.full_disk import TakenBack
 from kseg.changes.journal import Journal, changed_partitions, forget, journals, partitions_now
 from kseg.changes.lock import directories_to_lock, log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change, FileHashes
 from kseg.changes.plan import Plan
-from kseg.changes.unrecorded import TakenBack
+from kseg.changes.record_json import Author
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at
 from kseg.node.paths import expanded
 from kseg.segment.files import CLEAN_SHUTDOWN
@@ -69,10 +69,10 @@ def complete(paths: Sequence[str], options: UndoOptions, reporter: driver.Report
 
 def _paths_to_undo(path: str, options: UndoOptions) -> list[str]:
     """Returns the path itself; with topics the partitions of a log directory that have a change. Raises KsegError."""
-    if not options.topics or driver.is_partition(path):
-        return [path]
-    found = []
-    for partition in driver.partitions_of_topics(path, options.topics):
+    found, partitions = [], driver.partitions_of_topics(path, options.topics)
+    if partitions == [path]:
+        return partitions
+    for partition in partitions:
         with suppress(KsegError):
             undo_changes.last_change(partition, options.quarantine)
             found.append(partition)
@@ -222,40 +222,28 @@ def purge_changes(
     for path in driver.paths_of_topics(paths, options.topics, failures):
         with failures.of(path):
             with _taken(path, options, messages.warning, looks=False) as (real, is_single, _):
-                found = _finished(real, is_single, number, options.quarantine)
+                finished, parts, changes = _finished(real, is_single, number, options.quarantine)
                 with errors_at(real, KsegError):
-                    freed = quarantine.freed_by_removing(found.parts + found.changes)
+                    freed = quarantine.freed_by_removing(parts + changes)
                 if not options.is_dry:
-                    for journal in found.journals:
+                    for journal in finished:
                         with errors_at(journal.path, StoppedHalfwayError, "; repeat the command"):
                             forget(journal, Disk(), options.quarantine)
-                    for change in found.changes:
+                    for change in changes:
                         undo_changes.purge(change)
-            if number and not found.total:
+            total = len(finished) + len(changes)  # a change of a log directory counts as one
+            if number and not total:
                 raise KsegError(f"{real}: there is no finished change {number}")
-            if options.is_dry and found.total:
-                status = max(status, 1)
-            purged(Purged(real, *freed, found.total))
+            status = max(status, int(options.is_dry and total > 0))
+            purged(Purged(real, *freed, total))
     return max(status, failures.status)
 
 
-class _Finished(NamedTuple):
-    """What can be removed. ``parts``: changes of partitions that are removed with their journals; ``changes``: all
-    others.
-    """
-
-    journals: list[Journal]
-    parts: list[Change]
-    changes: list[Change]
-
-    @property
-    def total(self) -> int:
-        """The number of changes; one of a log directory counts as one."""
-        return len(self.journals) + len(self.changes)
-
-
-def _finished(path: str, is_single: bool, number: int | None, kept_in: str) -> _Finished:
-    """Returns the finished changes of a partition (``is_single``) or of a log directory.
+def _finished(
+    path: str, is_single: bool, number: int | None, kept_in: str
+) -> tuple[list[Journal], list[Change], list[Change]]:
+    """Returns the finished changes of a partition (``is_single``) or of a log directory: their journals, the changes of
+    partitions that are removed with these, and all others.
 
     ``number``: only the change with this number; of a log directory, only its changes as a whole have numbers.
     ``kept_in``: as in `quarantine.changes`.
@@ -274,4 +262,4 @@ def _finished(path: str, is_single: bool, number: int | None, kept_in: str) -> _
             elif change.state != COMMITTED and (number is None or (is_single and number == change.number)):
                 (parts if is_part else changes).append(change)
     chosen = {change.group for change in parts} if is_single else groups
-    return _Finished([journal for journal in finished if journal.group in chosen], parts, changes)
+    return [journal for journal in finished if journal.group in chosen], parts, changes

@@ -34,6 +34,44 @@ from zlib import crc32 as _zlib_crc32
 # Types of buffers, and pointers to them for C. Interpreted, each function returns the buffer itself, which is indexed.
 
 BytesIn = BytesOut = Int64sIn = Int64sOut = Int32sOut = memoryview
+Bytes = OutBytes = Columns = OutColumns = memoryview
+
+# The columns of the tables. kseg._build declares these constants for C.
+FRAME_POSITION, FRAME_SIZE, FRAME_MAGIC, FRAME_STATE, FRAME_WIDTH = range(5)
+(
+    ROW_OFFSET, ROW_TIMESTAMP, ROW_SEQUENCE, ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_HEADERS,
+    ROW_HEADER_COUNT, ROW_CHECK, ROW_WIDTH,
+) = range(11)  # fmt: skip
+HEADER_KEY, HEADER_KEY_SIZE, HEADER_VALUE, HEADER_VALUE_SIZE, HEADER_WIDTH = range(5)
+(
+    BATCH_POSITION, BATCH_SIZE, BATCH_MAGIC, BATCH_STATE, BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_ATTRIBUTES,
+    BATCH_LEADER_EPOCH, BATCH_BASE_TIMESTAMP, BATCH_MAX_TIMESTAMP, BATCH_PRODUCER_ID, BATCH_PRODUCER_EPOCH,
+    BATCH_BASE_SEQUENCE, BATCH_COUNT, BATCH_MARKER, BATCH_COORDINATOR_EPOCH, BATCH_WIDTH,
+) = range(17)  # fmt: skip
+
+# Bits of FRAME_STATE and BATCH_STATE. RECORDS_RIGHT is set only by a walk over the records: none has a problem. A
+# frame without it must be opened to know. NULL_KEYS is set with it: a record has no key.
+CRC_RIGHT, RECORDS_RIGHT, NULL_KEYS = 1, 2, 4
+
+# Parts of ROW_CHECK: the bit that the CRC is right, and the timestamp type.
+CHECK_VALID_SHIFT, CHECK_KIND_SHIFT, CHECK_KIND_BITS = 32, 33, 3
+
+# Results of passes over frames, batches and rows. DONE: up to the end. FULL: use the output and call again.
+# NOT_PLAIN: the caller must process the next frame. IRREGULAR: no intact frame begins at the position.
+# NEEDS_BUFFER: extend the expansion buffer. MORE_ROWS: too few rows for a batch. MORE_HEADERS: too few header rows
+# for one record. TOO_SMALL: the empty output is too small. NEEDS_DECODING: the caller must finish the line of a
+# record. NEEDS_PACKING: the caller must compress a batch.
+DONE, FULL, NOT_PLAIN, IRREGULAR, NEEDS_BUFFER, MORE_ROWS, MORE_HEADERS, TOO_SMALL, NEEDS_DECODING, NEEDS_PACKING = (
+    range(10)
+)
+# Negative results in place of a position or a size. OUTPUT_FULL: the output has passed its limit. NOT_UTF8,
+# UNREADABLE: the bytes cannot be printed. Of decompression, REFUSED: the area is malformed, or only the Python
+# libraries support its form; BUFFER_FULL: the output is too small, or the library or its context is missing.
+OUTPUT_FULL, NOT_UTF8, UNREADABLE, REFUSED, BUFFER_FULL = range(-1, -6, -1)
+
+# Parts of a result r of `varint`: r >> VARINT_VALUE_SHIFT is the value, r & VARINT_LENGTH_MASK the size.
+VARINT_VALUE_SHIFT, VARINT_LENGTH_MASK = 4, 15
+INT32_MAX = 0x7FFFFFFF
 
 
 def check_length(length, least):

@@ -1,8 +1,5 @@
 # escape.h, for the renderers.
 cdef extern from "escape.h" nogil:
-    enum:
-        OUTPUT_FULL "KSEG_OUTPUT_FULL"
-        NOT_UTF8 "KSEG_NOT_UTF8"
     # Each renderer calls the function once, when it is imported. Tests disable SIMD loops by the variable.
     void shuffle_setup "kseg_shuffle_setup"()
     int can_shuffle "kseg_can_shuffle"

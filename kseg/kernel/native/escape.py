@@ -8,6 +8,8 @@ import re
 from binascii import b2a_base64
 from json.encoder import encode_basestring
 
+from kseg.kernel.layout.rows import NOT_UTF8, OUTPUT_FULL
+
 can_shuffle = 0
 
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")

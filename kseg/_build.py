@@ -47,20 +47,23 @@ _C_TYPES = {
     "bint": "bint", "cython.int": "int", "cython.uint": "unsigned int", "longlong": "long long",
     "Py_ssize_t": "Py_ssize_t", "ulonglong": "unsigned long long", "void": "void",
 }  # fmt: skip
-# Modules of the kernel that are never compiled, whose constants its headers of C have too.
-_SHARED_CONSTANTS = ("kseg/kernel/layout/headers.py", "kseg/kernel/layout/rows.py")
+# Modules that are never compiled, and the header of C that has their functions, as kseg_NAME.
+_TWINS = {
+    "kseg/kernel/layout/headers.py": "constants.h", "kseg/kernel/layout/rows.py": "native.h",
+    "kseg/kernel/native/escape.py": "escape.h", "kseg/kernel/native/search.py": "search.h",
+}  # fmt: skip
 
 
 def _declare(folder: Path, paths: "list[str]") -> None:
     """Writes what C must know of the modules: a .pxi for each, which its .pxd includes, and constants.h.
 
-    A module has its constants under ``if not cython.compiled``. Its functions that return a type of C become functions
-    of C, which need no GIL and raise nothing.
+    A module has its constants under ``if not cython.compiled``; those of layout/ are all constants of C, too. Functions
+    that return a type of C become functions of C, which need no GIL and raise nothing.
     """
     shared: dict[str, int] = {}
-    for path in [*_SHARED_CONSTANTS, *paths]:
+    for path in [*_TWINS, *paths]:
         tree = ast.parse(Path(path).read_text("utf-8"))
-        if path in _SHARED_CONSTANTS:
+        if "/layout/" in path:
             named = {name: value for name, value in runpy.run_path(path).items() if name.isupper()}
             constants = {name: value for name, value in named.items() if type(value) is int and value >> 31 in (0, -1)}
             shared |= constants
@@ -68,8 +71,10 @@ def _declare(folder: Path, paths: "list[str]") -> None:
             constants = _constants(tree)
         lines = [f"    {name} = {value}" for name, value in constants.items()]
         if lines:
-            lines.insert(0, "cdef enum:" if path in _SHARED_CONSTANTS else "cpdef enum:")
-        lines += [_declaration(node) for node in tree.body if _is_function_of_c(node)]
+            lines.insert(0, "cdef enum:" if path in _TWINS else "cpdef enum:")
+        if path in _TWINS:
+            lines.append(f'cdef extern from "{_TWINS[path]}" nogil:\n    pass')
+        lines += [_declaration(node, path in _TWINS) for node in tree.body if _is_function_of_c(node)]
         made = folder / Path(path).with_suffix(".pxi")
         made.parent.mkdir(parents=True, exist_ok=True)
         made.write_text("\n".join([*lines, ""]))
@@ -111,8 +116,10 @@ def _is_function_of_c(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef) and node.returns is not None and ast.unparse(node.returns) in _C_TYPES
 
 
-def _declaration(node: ast.FunctionDef) -> str:
+def _declaration(node: ast.FunctionDef, is_twin: bool) -> str:
     arguments = ", ".join(f"{_c_type(each.annotation)} {each.arg}" for each in node.args.args)
+    if is_twin:
+        return f'    {_c_type(node.returns)} {node.name} "kseg_{node.name}"({arguments})'
     return f"cdef {_c_type(node.returns)} {node.name}({arguments}) noexcept nogil"
 
 

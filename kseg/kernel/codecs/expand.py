@@ -21,14 +21,9 @@ _asked = set()
 
 
 def expand_area(
-    codec: cython.int,
-    magic: cython.int,
-    p: Bytes,
-    n: Py_ssize_t,
-    out: OutBytes,
-    capacity: Py_ssize_t,
+    codec: cython.int, magic: cython.int, p: Bytes, n: Py_ssize_t, out: OutBytes, capacity: Py_ssize_t,
     zstd: pointer[void],
-) -> Py_ssize_t:
+) -> Py_ssize_t:  # fmt: skip
     """Returns the number of bytes written to out, REFUSED or BUFFER_FULL."""
     if codec == LZ4:
         return lz4(p, n, magic != 0, out, capacity)

@@ -31,6 +31,9 @@ Batches, as `kseg.kernel.scan.headers` reads their headers, BATCH_*. A field tha
 
 from zlib import crc32 as _zlib_crc32
 
+import cython
+from cython import Py_ssize_t, bint, longlong, ulonglong, void
+
 # Types of buffers, and pointers to them for C. Interpreted, each function returns the buffer itself, which is indexed.
 
 BytesIn = BytesOut = Int64sIn = Int64sOut = Int32sOut = memoryview
@@ -94,7 +97,7 @@ SLICE_BYTES = 1 << 20
 COPY_BYTES = 1 << 25
 
 
-def be16(p, i):
+def be16(p: Bytes, i: Py_ssize_t) -> cython.int:
     return int.from_bytes(p[i : i + 2], "big", signed=True)
 
 
@@ -102,7 +105,7 @@ def be16(p, i):
 _ONE_BYTE = [(((byte >> 1) ^ -(byte & 1)) << VARINT_VALUE_SHIFT) + 1 for byte in range(128)]
 
 
-def varint(p, i, end):
+def varint(p: Bytes, i: Py_ssize_t, end: Py_ssize_t) -> longlong:
     """Returns the value and the length of the zigzag varint at i: value << VARINT_VALUE_SHIFT | length.
 
     0 if it does not end within 5 bytes or before end.
@@ -118,24 +121,24 @@ def varint(p, i, end):
     return 0
 
 
-def be32(p, i):
+def be32(p: Bytes, i: Py_ssize_t) -> longlong:
     return int.from_bytes(p[i : i + 4], "big", signed=True)
 
 
-def stored_crc(p, i):
+def stored_crc(p: Bytes, i: Py_ssize_t) -> longlong:
     return int.from_bytes(p[i : i + 4], "big")
 
 
-def be64(p, i):
+def be64(p: Bytes, i: Py_ssize_t) -> longlong:
     return int.from_bytes(p[i : i + 8], "big", signed=True)
 
 
-def difference(a, b):
+def difference(a: longlong, b: longlong) -> longlong:
     """a - b modulo 2^64, as Java subtracts longs."""
     return (a - b + 0x8000000000000000) % 0x10000000000000000 - 0x8000000000000000
 
 
-def sum_of(a, b):
+def sum_of(a: longlong, b: longlong) -> longlong:
     """a + b modulo 2^64, as Java adds longs."""
     return (a + b + 0x8000000000000000) % 0x10000000000000000 - 0x8000000000000000
 
@@ -144,12 +147,12 @@ def _zigzag(value):
     return ((value << 1) ^ (value >> 63)) & 0xFFFFFFFFFFFFFFFF
 
 
-def varint_bytes(value):
+def varint_bytes(value: longlong) -> longlong:
     """Returns the length of a number as a zigzag varint or varlong."""
     return max(_zigzag(value).bit_length() + 6, 7) // 7
 
 
-def put_varint(out, at, value):
+def put_varint(out: OutBytes, at: Py_ssize_t, value: longlong) -> Py_ssize_t:
     """Writes a number as a zigzag varint. Returns the position behind it."""
     left = _zigzag(value)
     while left > 127:
@@ -160,13 +163,13 @@ def put_varint(out, at, value):
     return at + 1
 
 
-def put_big(out, at, value, size):
+def put_big(out: OutBytes, at: Py_ssize_t, value: longlong, size: cython.int) -> Py_ssize_t:
     """Writes the low ``size`` bytes of a number, big-endian. Returns the position behind them."""
     out[at : at + size] = (value & (1 << 8 * size) - 1).to_bytes(size, "big")
     return at + size
 
 
-def put_bytes(out, at, p, start, size):
+def put_bytes(out: OutBytes, at: Py_ssize_t, p: Bytes, start: longlong, size: longlong) -> Py_ssize_t:
     """Copies bytes, none if the size is negative. Returns the position behind them."""
     if size <= 0:
         return at
@@ -174,16 +177,16 @@ def put_bytes(out, at, p, start, size):
     return at + size
 
 
-def are_same_bytes(p, at, size, q, other_at, other_size):
+def are_same_bytes(p: Bytes, at: longlong, size: longlong, q: Bytes, other_at: longlong, other_size: longlong) -> bint:
     return size == other_size and (size <= 0 or p[at : at + size] == q[other_at : other_at + size])
 
 
-def prefetch(p, i):
+def prefetch(p: Columns, i: longlong) -> void:
     """A hint to the processor in C; without effect here."""
 
 
-def native_setup():
-    """Fills the tables of native.h; without effect here."""
+def native_setup() -> void:
+    """Fills the tables of native.h; each module that computes checksums calls it when it is imported."""
 
 
 def indexable(buffer):
@@ -194,7 +197,7 @@ def indexable(buffer):
 _package_crc32c = None
 
 
-def crc32c(crc, p, start, end):
+def crc32c(crc: cython.uint, p: Bytes, start: Py_ssize_t, end: Py_ssize_t) -> cython.uint:
     """Returns the CRC-32C of ``p[start:end]`` after ``crc``, the finalised CRC of the preceding bytes, initially 0."""
     global _package_crc32c
     if _package_crc32c is None:
@@ -206,7 +209,7 @@ def crc32c(crc, p, start, end):
     return crc
 
 
-def crc32(crc, p, start, end):
+def crc32(crc: cython.uint, p: Bytes, start: Py_ssize_t, end: Py_ssize_t) -> cython.uint:
     """Returns the CRC-32 of zlib of ``p[start:end]`` after ``crc``; see `crc32c`."""
     for at in range(start, end, SLICE_BYTES):
         crc = _zlib_crc32(p[at : min(at + SLICE_BYTES, end)], crc)
@@ -217,20 +220,20 @@ def crc32(crc, p, start, end):
 path_count = 1
 
 
-def path_name(_path):
+def path_name(path):
     return b"packages"
 
 
-def use_path(_path):
+def use_path(path: cython.int) -> void:
     """Chooses another implementation; without effect here."""
 
 
-def crc32c_range(before, through, n):
+def crc32c_range(before: cython.uint, through: cython.uint, n: ulonglong) -> cython.uint:
     """Returns the CRC-32C of ``n`` bytes from the CRCs of all bytes before them and of all bytes to their end."""
     return through ^ _shift(_CASTAGNOLI, before, n)
 
 
-def crc32_range(before, through, n):
+def crc32_range(before: cython.uint, through: cython.uint, n: ulonglong) -> cython.uint:
     return through ^ _shift(_IEEE, before, n)
 
 

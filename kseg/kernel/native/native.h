@@ -67,7 +67,7 @@ static inline int64_t kseg_difference(int64_t a, int64_t b) {
 }
 
 /* a + b modulo 2^64, as Java adds longs. */
-static inline int64_t kseg_sum(int64_t a, int64_t b) {
+static inline int64_t kseg_sum_of(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 

@@ -32,16 +32,9 @@ def record_size(
 
 
 def put_record(
-    out: OutBytes,
-    o: Py_ssize_t,
-    p: Bytes,
-    rows: Columns,
-    row: Py_ssize_t,
-    headers: Columns,
-    time_delta: longlong,
-    offset_delta: longlong,
-    size: longlong,
-) -> Py_ssize_t:
+    out: OutBytes, o: Py_ssize_t, p: Bytes, rows: Columns, row: Py_ssize_t, headers: Columns, time_delta: longlong,
+    offset_delta: longlong, size: longlong,
+) -> Py_ssize_t:  # fmt: skip
     """Writes a record of `record_size`. Returns the position behind it. The caller checks the size of the output."""
     o = put_varint(out, o, size)
     out[o] = 0
@@ -64,15 +57,9 @@ def put_record(
 
 
 def put_records(
-    p: Bytes,
-    rows: Columns,
-    keep: Bytes,
-    count: longlong,
-    base_offset: longlong,
-    base_timestamp: longlong,
-    out: OutBytes,
-    o: Py_ssize_t,
-) -> Py_ssize_t:
+    p: Bytes, rows: Columns, keep: Bytes, count: longlong, base_offset: longlong, base_timestamp: longlong,
+    out: OutBytes, o: Py_ssize_t,
+) -> Py_ssize_t:  # fmt: skip
     """Writes the records, of ``count``, that ``keep`` marks. Returns the position behind them."""
     for k in range(count):
         row = k * ROW_WIDTH
@@ -85,16 +72,9 @@ def put_records(
 
 
 def put_header(
-    out: OutBytes,
-    at: Py_ssize_t,
-    end: Py_ssize_t,
-    p: Bytes,
-    model: Py_ssize_t,
-    attributes: longlong,
-    base_timestamp: longlong,
-    max_timestamp: longlong,
-    count: longlong,
-) -> void:
+    out: OutBytes, at: Py_ssize_t, end: Py_ssize_t, p: Bytes, model: Py_ssize_t, attributes: longlong,
+    base_timestamp: longlong, max_timestamp: longlong, count: longlong,
+) -> void:  # fmt: skip
     """Writes the header of the batch [at, end), with offsets, epochs, producer and sequence of the header at p[model].
 
     The records must be written before, as the checksum covers them.
@@ -109,14 +89,9 @@ def put_header(
 
 
 def put_single_header(
-    out: OutBytes,
-    at: Py_ssize_t,
-    end: Py_ssize_t,
-    offset: longlong,
-    attributes: longlong,
-    base_timestamp: longlong,
+    out: OutBytes, at: Py_ssize_t, end: Py_ssize_t, offset: longlong, attributes: longlong, base_timestamp: longlong,
     max_timestamp: longlong,
-) -> void:
+) -> void:  # fmt: skip
     """`put_header` of a batch of one record, without leader epoch and producer."""
     model = cython.declare(cython.uchar[V2_HEADER_BYTES])
     for k in range(V2_HEADER_BYTES):

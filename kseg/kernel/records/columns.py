@@ -292,12 +292,7 @@ def keep(rows: Int64sOut, count: Py_ssize_t, wanted: Int64sIn) -> int:
 
 
 def fitting(
-    rows: Int64sIn,
-    headers: Int64sIn,
-    first: Py_ssize_t,
-    stop: Py_ssize_t,
-    parts: cython.int,
-    left: longlong,
+    rows: Int64sIn, headers: Int64sIn, first: Py_ssize_t, stop: Py_ssize_t, parts: cython.int, left: longlong
 ) -> tuple:
     """Returns the end of the rows from ``first`` on whose parts fit into ``left`` bytes, and the bytes left.
 

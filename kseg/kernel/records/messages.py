@@ -130,13 +130,9 @@ def is_plain(p: Bytes, at: Py_ssize_t, size: Py_ssize_t, magic: cython.int, mess
 
 
 def put_row(
-    message: pointer[Message],
-    offset: longlong,
-    timestamp: longlong,
-    check: longlong,
-    rows: OutColumns,
+    message: pointer[Message], offset: longlong, timestamp: longlong, check: longlong, rows: OutColumns,
     number: Py_ssize_t,
-) -> void:
+) -> void:  # fmt: skip
     """Writes a row for an entry whose fields are read."""
     row: Py_ssize_t = number * ROW_WIDTH
     rows[row + ROW_OFFSET] = offset

@@ -226,12 +226,9 @@ def append_row(
 
 
 def append_records(
-    p: Bytes,
-    end: Py_ssize_t,
-    cursor: pointer[RecordCursor],
-    header: pointer[RecordsHeader],
+    p: Bytes, end: Py_ssize_t, cursor: pointer[RecordCursor], header: pointer[RecordsHeader],
     table: pointer[RecordTable],
-) -> cython.int:
+) -> cython.int:  # fmt: skip
     """Reads records from the cursor to ``end``, and appends rows until they are full; without rows it only checks.
 
     Returns DONE, FULL (the rows are full: call again) or a key of REASONS; the cursor is at the record concerned.

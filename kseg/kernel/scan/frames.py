@@ -547,12 +547,7 @@ def scan(scan: FrameScan, buffer: BytesIn, end: Py_ssize_t, rows: Int64sOut, exp
 
 
 def find(
-    scan: FrameScan,
-    buffer: BytesIn,
-    start: Py_ssize_t,
-    stop: Py_ssize_t,
-    end: Py_ssize_t,
-    behind: Py_ssize_t = -1,
+    scan: FrameScan, buffer: BytesIn, start: Py_ssize_t, stop: Py_ssize_t, end: Py_ssize_t, behind: Py_ssize_t = -1
 ) -> int:
     """Returns the first position in [start, stop) at which an intact frame begins, or -1. It may end behind stop.
 

@@ -150,14 +150,7 @@ def read_frames(
                 out[row + BATCH_COUNT] = 1
 
 
-def read(
-    buffer: BytesIn,
-    frames: Int64sIn,
-    count: Py_ssize_t,
-    v07: bint,
-    origin: longlong,
-    out: Int64sOut,
-) -> None:
+def read(buffer: BytesIn, frames: Int64sIn, count: Py_ssize_t, v07: bint, origin: longlong, out: Int64sOut) -> None:
     """Writes the headers of the first ``count`` frames to ``out``, rows BATCH_*. ``origin`` is added to positions.
 
     Each frame must be a result of `kseg.kernel.scan.frames`, or have a complete header of its magic in the buffer.

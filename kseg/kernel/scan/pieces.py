@@ -232,12 +232,7 @@ def may_be_versions(a: Columns, i: Py_ssize_t, b: Columns, k: Py_ssize_t) -> bin
 
 
 def contradict(
-    mine: Int64sIn,
-    i: Py_ssize_t,
-    stop: Py_ssize_t,
-    others: Int64sIn,
-    k: Py_ssize_t,
-    other_stop: Py_ssize_t,
+    mine: Int64sIn, i: Py_ssize_t, stop: Py_ssize_t, others: Int64sIn, k: Py_ssize_t, other_stop: Py_ssize_t
 ) -> bool:
     """Whether among batches i to ``stop`` (exclusive) of one piece, and k to ``other_stop`` of another, two overlap
     without being versions of each other. Raises ValueError if a buffer is too short."""

@@ -24,14 +24,7 @@ FIELD_NAMES = ("leader epoch", "key", "value", "timestamp", "headers")
 class Side:
     """Decoded records of one replica: rows ROW_*, payload and headers. ``next``: the first row not compared yet."""
 
-    def __init__(
-        self,
-        payload: BytesIn,
-        rows: Int64sIn,
-        headers: Int64sIn,
-        count: Py_ssize_t,
-        start: Py_ssize_t = 0,
-    ):
+    def __init__(self, payload: BytesIn, rows: Int64sIn, headers: Int64sIn, count: Py_ssize_t, start: Py_ssize_t = 0):
         if len(payload) == 0 or len(headers) == 0 or len(rows) < count * ROW_WIDTH or start < 0:
             raise ValueError("a buffer is too short")
         self._kept = payload, rows, headers

@@ -220,15 +220,9 @@ def put_largest(tally: OutColumns, at: Py_ssize_t, size: longlong, offset: longl
 
 
 def count_record(
-    p: Bytes,
-    tally: OutColumns,
-    keys: OutColumns,
-    key: Py_ssize_t,
-    key_size: longlong,
-    value_size: longlong,
-    header_bytes: longlong,
-    offset: longlong,
-) -> void:
+    p: Bytes, tally: OutColumns, keys: OutColumns, key: Py_ssize_t, key_size: longlong, value_size: longlong,
+    header_bytes: longlong, offset: longlong,
+) -> void:  # fmt: skip
     """Counts a record that is not a control record; the size of a null key or value is -1."""
     size: longlong = header_bytes
     tally[RECORDS] += 1
@@ -323,15 +317,9 @@ def count_timestamp(tally: OutColumns, count: Py_ssize_t, timestamp: longlong) -
 
 
 def count_rows(
-    p: Bytes,
-    rows: Columns,
-    headers: Columns,
-    count: longlong,
-    tally: OutColumns,
-    keys: OutColumns,
-    is_control: bint,
+    p: Bytes, rows: Columns, headers: Columns, count: longlong, tally: OutColumns, keys: OutColumns, is_control: bint,
     has_offsets: bint,
-) -> void:
+) -> void:  # fmt: skip
     for i in range(count):
         row = i * ROW_WIDTH
         if has_offsets:

@@ -22,12 +22,12 @@ from kseg.kernel.layout.headers import (
     ENTRY_OVERHEAD,
     ENTRY_SIZE,
     MAGIC_V2,
+    SHORT_TAIL_BYTES,
     TIME_ENTRY_BYTES,
     V1_TIMESTAMP_BYTES,
     V2_LAST_OFFSET_DELTA,
 )
 from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
-from kseg.kernel.scan.frames import SHORT_TAIL_BYTES
 from kseg.limits import MAX_MESSAGE_BYTES, WINDOW_BYTES
 from kseg.segment.items import Batch, Message, RecordBatch
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY

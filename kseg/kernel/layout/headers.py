@@ -47,6 +47,9 @@ ENTRY_OVERHEAD = LEGACY_CRC
 CRC_BYTES = 4
 V1_TIMESTAMP_BYTES = 8
 SIZES_BYTES = 8
+MIN_MESSAGE_BYTES = V0_HEADER_BYTES + SIZES_BYTES
+SHORT_TAIL_BYTES = ENTRY_MAGIC + 1
+"""Bytes up to and including the magic. A rest of a file of at most this size has no header to check."""
 
 # Of a message of 0.7, which begins with its size: its attributes, which magic 0 lacks, their bits for the codec, the
 # size of a message without attributes and payload.

@@ -59,18 +59,24 @@ CRC_RIGHT, RECORDS_RIGHT, NULL_KEYS = 1, 2, 4
 # Parts of ROW_CHECK: the bit that the CRC is right, and the timestamp type.
 CHECK_VALID_SHIFT, CHECK_KIND_SHIFT, CHECK_KIND_BITS = 32, 33, 3
 
-# Results of passes over frames, batches and rows. DONE: up to the end. FULL: use the output and call again.
-# NOT_PLAIN: the caller must process the next frame. IRREGULAR: no intact frame begins at the position.
-# NEEDS_BUFFER: extend the expansion buffer. MORE_ROWS: too few rows for a batch. MORE_HEADERS: too few header rows
-# for one record. TOO_SMALL: the empty output is too small. NEEDS_DECODING: the caller must finish the line of a
-# record. NEEDS_PACKING: the caller must compress a batch.
-DONE, FULL, NOT_PLAIN, IRREGULAR, NEEDS_BUFFER, MORE_ROWS, MORE_HEADERS, TOO_SMALL, NEEDS_DECODING, NEEDS_PACKING = (
-    range(10)
-)
+# Statuses, the results of all loops. DONE: up to the end. FULL: use the output and call again. NOT_PLAIN: the caller
+# must process the next frame. IRREGULAR: no intact frame begins at the position. NEEDS_BUFFER: extend the expansion
+# buffer. MORE_ROWS: too few rows for a batch. MORE_HEADERS: too few header rows for one record. TOO_SMALL: the empty
+# output is too small. NEEDS_DECODING: the caller must finish the line of a record. NEEDS_PACKING: the caller must
+# compress a batch. COMPRESSED: the entry is a wrapper, to be opened and skipped by the caller. CUT: the end truncates
+# the entry. OFFSET_OUTSIDE, OFFSET_FALLS: an index cannot have the batch. The others say why an entry or a record is
+# malformed: keys of the REASONS of `kseg.kernel.records`, as is MORE_HEADERS.
+(
+    DONE, FULL, NOT_PLAIN, IRREGULAR, NEEDS_BUFFER, MORE_ROWS, MORE_HEADERS, TOO_SMALL, NEEDS_DECODING, NEEDS_PACKING,
+    COMPRESSED, CUT, OFFSET_OUTSIDE, OFFSET_FALLS, TOO_SHORT, MISFIT, UNKNOWN_MAGIC, BAD_LENGTH, TOO_LONG,
+    BAD_TIMESTAMP, BAD_OFFSET, BAD_KEY, BAD_VALUE, BAD_HEADER_COUNT, BAD_HEADER_KEY, BAD_HEADER_VALUE,
+    TOO_SHORT_FIELDS, BYTES_LEFT, NEGATIVE_COUNT,
+) = range(29)  # fmt: skip
 # Negative results in place of a position or a size. OUTPUT_FULL: the output has passed its limit. NOT_UTF8,
-# UNREADABLE: the bytes cannot be printed. Of decompression, REFUSED: the area is malformed, or only the Python
-# libraries support its form; BUFFER_FULL: the output is too small, or the library or its context is missing.
-OUTPUT_FULL, NOT_UTF8, UNREADABLE, REFUSED, BUFFER_FULL = range(-1, -6, -1)
+# UNREADABLE: the bytes cannot be printed. NO_SUCH_BYTES: a row points outside the payload. Of decompression, REFUSED:
+# the area is malformed, or only the Python libraries support its form; BUFFER_FULL: the output is too small, or the
+# library or its context is missing.
+OUTPUT_FULL, NOT_UTF8, UNREADABLE, NO_SUCH_BYTES, REFUSED, BUFFER_FULL = range(-1, -7, -1)
 
 # Parts of a result r of `varint`: r >> VARINT_VALUE_SHIFT is the value, r & VARINT_LENGTH_MASK the size.
 VARINT_VALUE_SHIFT, VARINT_LENGTH_MASK = 4, 15

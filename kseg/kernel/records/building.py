@@ -280,31 +280,20 @@ def single_batches(
     or if a batch would exceed its length field.
     """
     at: Py_ssize_t = 0
-    area: Area
-    p: Bytes = bytes_in(payload)
-    row: Columns = int64s_in(rows)
-    header: Columns = int64s_in(headers)
-    if count < 0 or count * ROW_WIDTH > len(rows) or len(headers) == 0:
-        raise ValueError("no such rows")
-    if count == 0:
-        return 0
-    if len(payload) == 0 or len(out) == 0:
+    if len(headers) == 0 or (count > 0 and len(payload) == 0) or len(out) < max_bytes(rows, count):
         raise ValueError("a buffer is too short")
-    area = Area(MAGIC_V2, initial_bytes=1)
-    area.out, area.capacity = bytes_out(out), len(out)
+    p, row, header, to = bytes_in(payload), int64s_in(rows), int64s_in(headers), bytes_out(out)
     with cython.nogil:
         for i in range(count):
-            if area.capacity - at < V2_HEADER_BYTES:
+            one = i * ROW_WIDTH
+            size = record_size(row, one, header, 0, 0)
+            if V2_HEADER_BYTES + varint_bytes(size) + size - ENTRY_OVERHEAD > INT32_MAX:
                 at = -1
                 break
-            begin_area(area, at + V2_HEADER_BYTES, row[i * ROW_WIDTH + ROW_OFFSET])
-            if write_rows(area, p, row, header, i, i + 1) == i or area.end - at - ENTRY_OVERHEAD > INT32_MAX:
-                at = -1
-                break
-            put_single_header(
-                area.out, at, area.end, area.base_offset, attributes, area.base_timestamp, area.largest_timestamp
-            )
-            at = area.end
+            end = put_record(to, at + V2_HEADER_BYTES, p, row, one, header, 0, 0, size)
+            time = row[one + ROW_TIMESTAMP]
+            put_single_header(to, at, end, row[one + ROW_OFFSET], attributes, time, time)
+            at = end
     if at < 0:
         raise ValueError("a batch does not fit")
     return at

@@ -29,9 +29,6 @@ if not cython.compiled:  # kseg._build declares these constants for C
 # Keys, values or headers of rows, copied end to end, and rows selected by their key. Ends are Arrow's offsets: int32,
 # one more than there are rows. Rows that point outside the payload are a ValueError.
 
-DATA_FULL = cython.declare(Py_ssize_t, -1)
-OUTSIDE = cython.declare(Py_ssize_t, -2)
-
 
 def gather(
     payload: BytesIn,
@@ -68,15 +65,15 @@ def gather(
             size = fields[k * width + 1]
             if size >= 0:
                 if position < 0 or size > length or position > length - size:
-                    filled = OUTSIDE
+                    filled = NO_SUCH_BYTES
                     break
                 if size > capacity - filled:
-                    filled = DATA_FULL
+                    filled = OUTPUT_FULL
                     break
                 filled = put_bytes(out, filled, p, position, size)
                 bits[(at + k) >> 3] |= 1 << ((at + k) & 7)
             out_ends[at + k + 1] = cython.cast(cython.int, filled)
-    if filled == OUTSIDE:
+    if filled == NO_SUCH_BYTES:
         raise ValueError("a row points outside the payload")
     return filled
 
@@ -96,7 +93,7 @@ def keep_key(payload: BytesIn, rows: Int64sOut, count: Py_ssize_t, key: BytesIn)
                 continue
             position = out[at + ROW_KEY]
             if position < 0 or size > length or position > length - size:
-                kept = OUTSIDE
+                kept = NO_SUCH_BYTES
                 break
             if not are_same_bytes(p, position, size, wanted, 0, size):
                 continue
@@ -104,7 +101,7 @@ def keep_key(payload: BytesIn, rows: Int64sOut, count: Py_ssize_t, key: BytesIn)
                 for f in range(ROW_WIDTH):
                     out[kept * ROW_WIDTH + f] = out[at + f]
             kept += 1
-    if kept == OUTSIDE:
+    if kept == NO_SUCH_BYTES:
         raise ValueError("a row points outside the payload")
     return kept
 

@@ -11,7 +11,6 @@ from cython.cimports.kseg.kernel.records.messages import Message, is_plain, kind
 from cython.cimports.kseg.kernel.records.records import (
     FLAG_NOT_RISING,
     FLAG_OUT_OF_RANGE,
-    TOO_MANY_HEADERS,
     RecordCursor,
     RecordsHeader,
     RecordTable,
@@ -205,9 +204,9 @@ def read_rows(cursor: FrameCursor) -> cython.int:
         return DONE
     cursor.table.row_count = cursor.first_row
     cursor.table.header_count = first_header
-    if status == TOO_MANY_HEADERS:
+    if status == MORE_HEADERS:
         cursor.needed = 2 * cursor.table.header_capacity + 8
-        return MORE_HEADERS
+        return status
     return NOT_PLAIN
 
 

@@ -21,10 +21,6 @@ import cython
 from cython import Py_ssize_t, bint, longlong, pointer, void
 
 if not cython.compiled:  # kseg._build declares these constants for C
-    # Results of a walk besides DONE and FULL. COMPRESSED: the entry at the position is a wrapper, to be opened and
-    # skipped by the caller. CUT: the end truncates that entry. Others are keys of REASONS.
-    COMPRESSED, CUT, TOO_SHORT, MISFIT, UNKNOWN_MAGIC = range(2, 7)
-
     # Modes of reading v0 and v1.
     STRICT, AS_DUMPED, SIZES_ONLY = 0, 1, 2
 

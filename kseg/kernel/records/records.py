@@ -15,12 +15,6 @@ from cython import Py_ssize_t, bint, longlong, pointer, ulonglong, void
 from kseg.limits import MAX_HEADERS
 
 if not cython.compiled:  # kseg._build declares these constants for C
-    # Results of reading records besides DONE and FULL: the reason why they are malformed.
-    (
-        BAD_LENGTH, TOO_LONG, BAD_TIMESTAMP, BAD_OFFSET, BAD_KEY, BAD_VALUE, BAD_HEADER_COUNT, BAD_HEADER_KEY,
-        BAD_HEADER_VALUE, TOO_SHORT_FIELDS, BYTES_LEFT, NEGATIVE_COUNT, TOO_MANY_HEADERS
-    ) = range(2, 15)  # fmt: skip
-
     # Irregularities of well-formed records.
     FLAG_NOT_RISING = 1
     FLAG_OUT_OF_RANGE = 2
@@ -45,7 +39,7 @@ REASONS = {
     TOO_SHORT_FIELDS: "a record is longer than its fields",
     BYTES_LEFT: "bytes are left after the last record",
     NEGATIVE_COUNT: "the record count is negative",
-    TOO_MANY_HEADERS: f"a record has more than {MAX_HEADERS} headers, which kseg does not read",
+    MORE_HEADERS: f"a record has more than {MAX_HEADERS} headers, which kseg does not read",
 }
 
 
@@ -251,7 +245,7 @@ def append_records(
             if table.header_capacity >= 0 and (
                 count > _MAX_HEADERS or (has_rows and table.header_count + count > table.header_capacity)
             ):
-                return FULL if table.row_count > first else TOO_MANY_HEADERS
+                return FULL if table.row_count > first else MORE_HEADERS
             at = read_headers(
                 p, at, fields.after, count, table.headers, table.header_count, has_rows and table.header_capacity >= 0
             )

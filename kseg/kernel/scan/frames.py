@@ -28,7 +28,7 @@ from cython.cimports.kseg.kernel.records.records import (
     FLAG_OUT_OF_RANGE,
     walk_records,
 )
-from cython.cimports.kseg.kernel.scan.headers import could_be_frame, frame_bytes, read_frames
+from cython.cimports.kseg.kernel.scan.headers import claimed_bytes, could_be_frame, frame_bytes, read_frames
 
 from kseg.kernel.files.system import allocate
 
@@ -47,13 +47,6 @@ if not cython.compiled:  # kseg._build declares these constants for C
 
     USUAL_PRODUCER_BITS = 48
     MOST_USUAL_FLAGS = 15
-
-    # Checks of headers without a valid checksum.
-    # Bytes of an entry up to and including its magic. A rest of a file of at most this size has no header to judge.
-    SHORT_TAIL_BYTES = 17
-
-    # Results; `WindowedScan.follow` explains them.
-    ENDED, PAUSED, NEEDS_CHECK, STUCK = range(4)
 
     PrefixTable = cython.struct()
     Prefixes = cython.struct(castagnoli=PrefixTable, ieee=PrefixTable)
@@ -183,8 +176,6 @@ class FrameScan:
 # The header is at ``p[i]``; no byte at ``end`` or behind is read. ``v07``: a file of 0.7, whose messages begin with
 # their length.
 
-# Of a v0 message: its header, and the sizes of key and value.
-MIN_BYTES = cython.declare(Py_ssize_t, V0_HEADER_BYTES + SIZES_BYTES)
 INT62_MAX = cython.declare(longlong, 0x3FFFFFFFFFFFFFFF)
 # Bits of attributes that no release sets.
 UNUSED_FLAG = cython.declare(cython.int, 0x80)
@@ -195,25 +186,6 @@ SNAPPY_START = cython.declare(longlong, -0x7DACB1BEAFAFA700)
 LZ4_START = cython.declare(longlong, 0x04224D18)
 
 
-def claimed_bytes(p: Bytes, i: Py_ssize_t, end: Py_ssize_t, v07: bint, largest: longlong) -> longlong:
-    """Returns the size of the entry at i of any magic; 0 unless its length fits a header, ``largest`` and the end."""
-    if v07:
-        if end - i < V07_MIN_BYTES:
-            return 0
-        size = be32(p, i)
-        least = V07_MIN_BYTES - V07_SIZE_BYTES + (1 if p[i + V07_MAGIC] else 0)
-        return size + V07_SIZE_BYTES if least <= size <= largest and size <= end - i - V07_SIZE_BYTES else 0
-    if end - i <= SHORT_TAIL_BYTES:
-        return 0
-    size = be32(p, i + ENTRY_SIZE)
-    magic = p[i + ENTRY_MAGIC]
-    if MAGIC_V2 <= magic < 128:
-        least = V2_HEADER_BYTES - ENTRY_OVERHEAD
-    else:
-        least = MIN_BYTES - ENTRY_OVERHEAD + (0 if magic == 0 else V1_TIMESTAMP_BYTES)
-    return size + ENTRY_OVERHEAD if least <= size <= largest and size <= end - i - ENTRY_OVERHEAD else 0
-
-
 def offset_continues(offset, last_offset):
     """Whether a batch may begin at ``offset`` after ``last_offset`` (-1: unknown)."""
     return offset >= 0 and (last_offset < 0 or 0 < offset - last_offset <= INT32_MAX)
@@ -221,7 +193,7 @@ def offset_continues(offset, last_offset):
 
 def goes_on(p: Bytes, i: Py_ssize_t, end: Py_ssize_t, last_offset: longlong) -> bint:
     """`continues` for the bytes [i, end), of which at most 61 are read."""
-    if end - i < MIN_BYTES or p[i + ENTRY_MAGIC] > MAGIC_V2 or not offset_continues(be64(p, i), last_offset):
+    if end - i < MIN_MESSAGE_BYTES or p[i + ENTRY_MAGIC] > MAGIC_V2 or not offset_continues(be64(p, i), last_offset):
         return False
     size = be32(p, i + ENTRY_SIZE) + ENTRY_OVERHEAD
     if p[i + ENTRY_MAGIC] < MAGIC_V2:
@@ -279,9 +251,9 @@ def compressed_end(p: Bytes, i: Py_ssize_t, end: Py_ssize_t, last_offset: longlo
 
     Returns i if there is no such message, or if it does not continue ``last_offset`` (-1: unknown).
     """
-    if end - i < MIN_BYTES or p[i + ENTRY_MAGIC] >= MAGIC_V2:
+    if end - i < MIN_MESSAGE_BYTES or p[i + ENTRY_MAGIC] >= MAGIC_V2:
         return i
-    at = i + MIN_BYTES + V1_TIMESTAMP_BYTES * p[i + ENTRY_MAGIC]
+    at = i + MIN_MESSAGE_BYTES + V1_TIMESTAMP_BYTES * p[i + ENTRY_MAGIC]
     codec = p[i + LEGACY_FLAGS] & CODEC
     if not GZIP <= codec <= LZ4 or end < at or not offset_continues(be64(p, i), last_offset):
         return i
@@ -653,10 +625,10 @@ class WindowedScan:
     ) -> int:
         """Finds intact frames, and writes their rows to ``frames`` and their header rows to ``headers``.
 
-        Returns ENDED (end of file), PAUSED (the headers are full, or the position has reached ``end_position``),
-        NEEDS_CHECK (frames of the window, the last ``frame_count`` header rows, lack RECORDS_RIGHT: check them, then
-        call again) or STUCK (no intact frame begins at the position, or it does not fit into the window). Without
-        ``headers`` every window ends with NEEDS_CHECK. Raises OSError, and ValueError for inconsistent buffers.
+        Returns DONE (end of file), FULL (the headers are full, or the position has reached ``end_position``),
+        NOT_PLAIN (frames of the window, the last ``frame_count`` header rows, lack RECORDS_RIGHT: check them, then
+        call again) or IRREGULAR (no intact frame begins at the position, or it does not fit into the window). Without
+        ``headers`` every window ends with NOT_PLAIN. Raises OSError, and ValueError for inconsistent buffers.
         """
         status: longlong = NEEDS_BUFFER
         check_length(len(window), 1)
@@ -710,19 +682,19 @@ def follow_windows(windows: WindowedScan, end_position: longlong) -> longlong:
     while True:
         if not windows.has_more:
             if windows.filled and windows.scan.position == 0:
-                return STUCK
+                return IRREGULAR
             if windows.origin + windows.scan.position >= end_position:
-                return PAUSED
+                return FULL
             got = read_window(windows)
             if got < 0:
                 return got
             if windows.filled <= 0:
-                return ENDED
+                return DONE
             windows.has_more = True
         capacity = windows.frame_capacity
         if windows.header_capacity:
             if windows.header_count == windows.header_capacity:
-                return PAUSED
+                return FULL
             capacity = min(capacity, windows.header_capacity - windows.header_count)
         data = indexable(windows.window)
         status = scan_frames(windows.scan, data, windows.filled, windows.frames, capacity)
@@ -741,4 +713,4 @@ def follow_windows(windows: WindowedScan, end_position: longlong) -> longlong:
             for k in range(windows.frame_count):
                 proven &= windows.frames[k * FRAME_WIDTH + FRAME_STATE]
         if not proven:
-            return NEEDS_CHECK
+            return NOT_PLAIN

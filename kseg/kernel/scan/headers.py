@@ -45,20 +45,29 @@ if not cython.compiled:  # kseg._build declares these constants for C
 native_setup()
 
 
-def frame_bytes(p: Bytes, i: Py_ssize_t, end: Py_ssize_t, v07: bint) -> longlong:
-    """Returns the size of the frame at i; 0 if its magic is unknown or its length fits no header or exceeds ``end``."""
+def claimed_bytes(p: Bytes, i: Py_ssize_t, end: Py_ssize_t, v07: bint, largest: longlong) -> longlong:
+    """Returns the size of the entry at i of any magic; 0 unless its length fits a header, ``largest`` and the end."""
     if v07:
         if end - i < V07_MIN_BYTES:
             return 0
-        magic = p[i + V07_MAGIC]
-        size = V07_SIZE_BYTES + be32(p, i)
-        return 0 if magic > 1 or size < V07_MIN_BYTES + magic or size > end - i else size
-    if end - i < V0_HEADER_BYTES + SIZES_BYTES:
+        size = be32(p, i)
+        least = V07_MIN_BYTES - V07_SIZE_BYTES + (1 if p[i + V07_MAGIC] else 0)
+        return size + V07_SIZE_BYTES if least <= size <= largest and size <= end - i - V07_SIZE_BYTES else 0
+    if end - i <= SHORT_TAIL_BYTES:
         return 0
+    size = be32(p, i + ENTRY_SIZE)
     magic = p[i + ENTRY_MAGIC]
-    size = ENTRY_OVERHEAD + be32(p, i + ENTRY_SIZE)
-    least = V2_HEADER_BYTES if magic == MAGIC_V2 else V0_HEADER_BYTES + SIZES_BYTES + V1_TIMESTAMP_BYTES * magic
-    return 0 if magic > MAGIC_V2 or size > end - i or size < least else size
+    if MAGIC_V2 <= magic < 128:
+        least = V2_HEADER_BYTES - ENTRY_OVERHEAD
+    else:
+        least = (V1_HEADER_BYTES + SIZES_BYTES if magic else MIN_MESSAGE_BYTES) - ENTRY_OVERHEAD
+    return size + ENTRY_OVERHEAD if least <= size <= largest and size <= end - i - ENTRY_OVERHEAD else 0
+
+
+def frame_bytes(p: Bytes, i: Py_ssize_t, end: Py_ssize_t, v07: bint) -> longlong:
+    """Returns the size of the frame at i; 0 if its magic is unknown or its length fits no header or exceeds ``end``."""
+    size: longlong = claimed_bytes(p, i, end, v07, INT32_MAX)
+    return size if size and p[i + (V07_MAGIC if v07 else ENTRY_MAGIC)] <= (1 if v07 else MAGIC_V2) else 0
 
 
 def could_be_frame(p: Bytes, i: Py_ssize_t, size: longlong, v07: bint) -> bint:

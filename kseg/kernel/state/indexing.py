@@ -22,12 +22,6 @@ if not cython.compiled:  # kseg._build declares these constants for C
     CHANGE_LAST_OFFSET = 2
     CHANGE_WIDTH = 3
 
-    # The state of an index build, and the results of a call besides DONE.
-    # A last offset is below the segment's base offset, or at least 2^31 above it.
-    OUTSIDE = 1
-    # The offset of an entry is not larger than the previous one; in the time index: smaller.
-    NOT_RISING = 2
-
     # The kinds of indexes; the number is the size of an entry in bytes.
     OFFSETS = 8
     TIMES = 12
@@ -122,7 +116,9 @@ class IndexBuild:
 def index(rows: Int64sIn, count: Py_ssize_t, build: IndexBuild, offsets: BytesOut, times: BytesOut) -> int:
     """Writes the entries for the first ``count`` rows to ``offsets`` and ``times``, which hold ``count`` entries each.
 
-    Returns DONE, or OUTSIDE or NOT_RISING if the batch of ``row`` cannot be indexed; earlier entries are written.
+    Returns DONE, or why the batch of ``row`` cannot be indexed. OFFSET_OUTSIDE: its last offset is below the base
+    offset, or at least 2^31 above it. OFFSET_FALLS: an offset is not larger than the previous one, in the time index
+    smaller. Earlier entries are written.
     Raises ValueError if a buffer is too short.
     """
     status: cython.int = DONE
@@ -136,7 +132,7 @@ def index(rows: Int64sIn, count: Py_ssize_t, build: IndexBuild, offsets: BytesOu
             last = p[at + BATCH_LAST_OFFSET]
             build.row = i
             if not build.takes_any and (last < build.base or last - build.base > INT32_MAX):
-                status = OUTSIDE
+                status = OFFSET_OUTSIDE
                 break
             if p[at + BATCH_MAX_TIMESTAMP] > build.largest_timestamp:
                 build.largest_timestamp = p[at + BATCH_MAX_TIMESTAMP]
@@ -147,7 +143,7 @@ def index(rows: Int64sIn, count: Py_ssize_t, build: IndexBuild, offsets: BytesOu
             if build.uses_first_offset and p[at + BATCH_FIRST_OFFSET] >= 0:
                 entry = p[at + BATCH_FIRST_OFFSET]
             if build.last_offset >= 0 and entry <= build.last_offset:
-                status = NOT_RISING
+                status = OFFSET_FALLS
                 break
             to = OFFSET_ENTRY_BYTES * build.offsets
             put_big(offset_entries, to, difference(entry, build.base), 4)
@@ -157,7 +153,7 @@ def index(rows: Int64sIn, count: Py_ssize_t, build: IndexBuild, offsets: BytesOu
             build.last_position = p[at + BATCH_POSITION]
             if build.has_times and build.largest_timestamp > build.last_timestamp:
                 if build.last_time_offset >= 0 and build.largest_timestamp_offset < build.last_time_offset:
-                    status = NOT_RISING
+                    status = OFFSET_FALLS
                     break
                 to = TIME_ENTRY_BYTES * build.times
                 put_big(time_entries, to, build.largest_timestamp, 8)

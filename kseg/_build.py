@@ -74,7 +74,8 @@ def _declare(folder: Path, paths: "list[str]") -> None:
             lines.insert(0, "cdef enum:" if path in _TWINS else "cpdef enum:")
         if path in _TWINS:
             lines.append(f'cdef extern from "{_TWINS[path]}" nogil:\n    pass')
-        lines += [_declaration(node, path in _TWINS) for node in tree.body if _is_function_of_c(node)]
+        functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+        lines += [_declaration(node, path in _TWINS) for node in functions if _type_name(node.returns) in _C_TYPES]
         made = folder / Path(path).with_suffix(".pxi")
         made.parent.mkdir(parents=True, exist_ok=True)
         made.write_text("\n".join([*lines, ""]))
@@ -103,17 +104,17 @@ def _constants(tree: ast.Module) -> "dict[str, int]":
     return found
 
 
+def _type_name(annotation: "ast.expr | None") -> str:
+    return "" if annotation is None else ast.unparse(annotation)
+
+
 def _c_type(annotation: "ast.expr | None") -> str:
     """Returns the type of C that an annotation names."""
-    name = "" if annotation is None else ast.unparse(annotation)
+    name = _type_name(annotation)
     if name.startswith("pointer["):
         name = name[len("pointer[") : -1]
         return _C_TYPES.get(name, name) + "*"
     return _C_TYPES.get(name, name)
-
-
-def _is_function_of_c(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.returns is not None and ast.unparse(node.returns) in _C_TYPES
 
 
 def _declaration(node: ast.FunctionDef, is_twin: bool) -> str:

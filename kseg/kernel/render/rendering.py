@@ -42,7 +42,7 @@ HEADER_MARGIN = cython.declare(Py_ssize_t, 32)
 class Renderer(FrameCursor):
     """Prints batches and records into output buffers of the caller.
 
-    ``flags``: DEEP and others of lines.pxd. ``context``: texts about the file for JSON lines (Context of lines.pxd):
+    ``flags``: DEEP and others of `kseg.kernel.render.lines`. ``context``: texts about the file for JSON lines:
     bytes for a batch, a record and a place; None for text. ``program``: decodes keys and values.
 
     ``written``: bytes used of the output. ``batches`` and ``records``: numbers printed. ``origin`` is added to printed

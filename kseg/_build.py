@@ -7,8 +7,10 @@ The kernel keeps to the limited API of Python 3.11, so that one wheel a platform
 Free-threaded builds of Python have no such API yet: there it is compiled for the one version.
 """
 
+import ast
 import hashlib
 import os
+import runpy
 import sys
 import sysconfig
 from importlib.metadata import version
@@ -38,6 +40,88 @@ _DIRECTIVES = {
     "initializedcheck": False,
     "embedsignature": True,
 }
+
+
+# Types of C by their names in annotations of the kernel. Others are declared in a .pxd under the same name.
+_C_TYPES = {
+    "bint": "bint", "cython.int": "int", "cython.uint": "unsigned int", "longlong": "long long",
+    "Py_ssize_t": "Py_ssize_t", "ulonglong": "unsigned long long", "void": "void",
+}  # fmt: skip
+# Modules that are never compiled, and the header of C that has their functions, as kseg_NAME.
+_TWINS = {
+    "kseg/kernel/layout/headers.py": "constants.h", "kseg/kernel/layout/rows.py": "native.h",
+    "kseg/kernel/native/escape.py": "escape.h", "kseg/kernel/native/search.py": "search.h",
+}  # fmt: skip
+
+
+def _declare(folder: Path, paths: "list[str]") -> None:
+    """Writes what C must know of the modules: a .pxi for each, which its .pxd includes, and constants.h.
+
+    A module has its constants under ``if not cython.compiled``; those of layout/ are all constants of C, too. Functions
+    that return a type of C become functions of C, which need no GIL and raise nothing.
+    """
+    shared: dict[str, int] = {}
+    for path in [*_TWINS, *paths]:
+        tree = ast.parse(Path(path).read_text("utf-8"))
+        if "/layout/" in path:
+            named = {name: value for name, value in runpy.run_path(path).items() if name.isupper()}
+            constants = {name: value for name, value in named.items() if type(value) is int and value >> 31 in (0, -1)}
+            shared |= constants
+        else:
+            constants = _constants(tree)
+        lines = [f"    {name} = {value}" for name, value in constants.items()]
+        if lines:
+            lines.insert(0, "cdef enum:" if path in _TWINS else "cpdef enum:")
+        if path in _TWINS:
+            lines.append(f'cdef extern from "{_TWINS[path]}" nogil:\n    pass')
+        functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+        lines += [_declaration(node, path in _TWINS) for node in functions if _type_name(node.returns) in _C_TYPES]
+        made = folder / Path(path).with_suffix(".pxi")
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.write_text("\n".join([*lines, ""]))
+    lines = [f"    KSEG_{name} = {value}," for name, value in shared.items()]
+    guard = "KSEG_CONSTANTS_H"
+    (folder / "constants.h").write_text(
+        "\n".join([f"#ifndef {guard}", f"#define {guard}", "enum {", *lines, "};", "#endif", ""])
+    )
+
+
+def _constants(tree: ast.Module) -> "dict[str, int]":
+    """Returns the numbers that a module names under ``if not cython.compiled``: literals, their tuples, and ranges."""
+    found: dict[str, int] = {}
+    for block in tree.body:
+        if not isinstance(block, ast.If) or ast.unparse(block.test) != "not cython.compiled":
+            continue
+        for node in block.body:
+            match node:
+                case ast.Assign([ast.Name(name)], ast.Constant() | ast.UnaryOp() as value):
+                    found[name] = ast.literal_eval(value)
+                case ast.Assign([ast.Tuple(names)], ast.Call(ast.Name("range"), limits)):
+                    values = range(*map(ast.literal_eval, limits))
+                    found |= zip(map(ast.unparse, names), values, strict=True)
+                case ast.Assign([ast.Tuple(names)], ast.Tuple(values)):
+                    found |= zip(map(ast.unparse, names), map(ast.literal_eval, values), strict=True)
+    return found
+
+
+def _type_name(annotation: "ast.expr | None") -> str:
+    return "" if annotation is None else ast.unparse(annotation)
+
+
+def _c_type(annotation: "ast.expr | None") -> str:
+    """Returns the type of C that an annotation names."""
+    name = _type_name(annotation)
+    if name.startswith("pointer["):
+        name = name[len("pointer[") : -1]
+        return _C_TYPES.get(name, name) + "*"
+    return _C_TYPES.get(name, name)
+
+
+def _declaration(node: ast.FunctionDef, is_twin: bool) -> str:
+    arguments = ", ".join(f"{_c_type(each.annotation)} {each.arg}" for each in node.args.args)
+    if is_twin:
+        return f'    {_c_type(node.returns)} {node.name} "kseg_{node.name}"({arguments})'
+    return f"cdef {_c_type(node.returns)} {node.name}({arguments}) noexcept nogil"
 
 
 def _digest(settings: str) -> str:
@@ -89,9 +173,11 @@ class BuildKernel(build_ext):
         done, digest = c_folder / "digest", _digest(f"{version('Cython')} {_DIRECTIVES} {emit_linenums} {paths}")
         if not done.exists() or done.read_text() != digest:
             done.unlink(missing_ok=True)
+            _declare(c_folder, paths)
             cythonize(
                 [*(Extension(".".join(Path(path).with_suffix("").parts), [path]) for path in paths), shared],
                 build_dir=str(c_folder),
+                include_path=[str(c_folder)],
                 compiler_directives=_DIRECTIVES,
                 shared_utility_qualified_name=_SHARED,
                 emit_linenums=emit_linenums,
@@ -107,7 +193,7 @@ class BuildKernel(build_ext):
             levels = [flag for flag in wanted if not any(given.startswith(flag[:2]) for given in chosen)]
             extension.sources = [str(c_folder / Path(path).with_suffix(".c")) for path in extension.sources]
             extension.depends = [str(path) for kind in ("*.h", "*.pxd") for path in Path("kseg/kernel").rglob(kind)]
-            extension.include_dirs = ["kseg/kernel/native"]
+            extension.include_dirs = ["kseg/kernel/native", str(c_folder)]
             extension.extra_compile_args = ["/O2"] if os.name == "nt" else ["-fno-strict-aliasing", *levels]
             extension._needs_stub = False
             extension.py_limited_api = _IS_LIMITED

@@ -106,7 +106,7 @@ class _FailingScan:
 
     def follow(self, *arguments: Any) -> int:
         status = int(self._scan.follow(*arguments))
-        if status == windows.ENDED:
+        if status == windows.DONE:
             self._fail()
         return status
 

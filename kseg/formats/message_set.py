@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from kseg.formats.compression import Remarks, decompress_limited, leading_bytes
 from kseg.formats.rows import BytesLike, Rows, Scratch, UndecodableError
 from kseg.kernel.layout import headers as layout
-from kseg.kernel.layout.rows import DONE, FULL, difference, sum_of
+from kseg.kernel.layout.rows import COMPRESSED, CUT, DONE, FULL, difference, sum_of
 from kseg.kernel.records import messages as kernel
 from kseg.limits import MAX_NESTING
 
@@ -142,15 +142,15 @@ def _open_set(
         if walk.row_count:
             yield Rows(payload, scratch.rows, scratch.headers, walk.row_count, walk.misfits)
             walk.misfits, is_empty = 0, False
-        if fault is not None and status not in (FULL, kernel.COMPRESSED):
+        if fault is not None and status not in (FULL, COMPRESSED):
             raise fault
-        if status in (DONE, kernel.CUT):
+        if status in (DONE, CUT):
             if is_empty:
                 raise UndecodableError("a compressed message holds no message")
-            if status == kernel.CUT and reading.remarks is not None:
+            if status == CUT and reading.remarks is not None:
                 reading.remarks.append(("cut-message-set", cut_set_text(payload, walk.position, layout.ENTRY_OVERHEAD)))
             return
-        if status == kernel.COMPRESSED:
+        if status == COMPRESSED:
             is_empty = False
             if reading.remarks is not None and not any(code == COMPRESSED_TWICE for code, _ in reading.remarks):
                 reading.remarks.append((COMPRESSED_TWICE, "a message inside a compressed message is compressed"))

@@ -22,15 +22,8 @@ from kseg.formats.compression import Remarks, check_beginning, codec_name, decom
 from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout import headers as layout
-from kseg.kernel.layout.rows import DONE, FULL, HEADER_WIDTH, INT32_MAX, ROW_OFFSET, be32, be64
-from kseg.kernel.records.records import (
-    FLAG_NOT_RISING,
-    FLAG_OUT_OF_RANGE,
-    REASONS,
-    TOO_MANY_HEADERS,
-    RecordWalk,
-    sequence_after,
-)
+from kseg.kernel.layout.rows import DONE, FULL, HEADER_WIDTH, INT32_MAX, MORE_HEADERS, ROW_OFFSET, be32, be64
+from kseg.kernel.records.records import FLAG_NOT_RISING, FLAG_OUT_OF_RANGE, REASONS, RecordWalk, sequence_after
 from kseg.kernel.scan.checksums import crc32c
 from kseg.limits import MAX_HEADERS
 
@@ -186,7 +179,7 @@ def read_rows(payload: BytesLike, start: int, header: RecordBatchHeader, scratch
             yield Rows(payload, scratch.rows, headers, walk.row_count)
         if status == DONE:
             return
-        if status == TOO_MANY_HEADERS and len(headers) < MAX_HEADERS * HEADER_WIDTH:
+        if status == MORE_HEADERS and len(headers) < MAX_HEADERS * HEADER_WIDTH:
             headers = int64s(MAX_HEADERS * HEADER_WIDTH)
         elif status != FULL:
             raise UndecodableError(_where(walk, status))

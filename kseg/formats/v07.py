@@ -21,7 +21,7 @@ from kseg.formats.compression import KAFKA_0_7, Remarks, decompress
 from kseg.formats.message_set import cut_set_text
 from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.layout.headers import V07_CODEC, V07_FIELDS, V07_MAGIC, V07_MIN_BYTES, V07_SIZE_BYTES, struct_of
-from kseg.kernel.layout.rows import DONE, FRAME_WIDTH, FULL
+from kseg.kernel.layout.rows import COMPRESSED, CUT, DONE, FRAME_WIDTH, FULL
 from kseg.kernel.records import messages as kernel
 from kseg.kernel.scan import frames
 from kseg.kernel.scan.frames import FrameScan
@@ -70,11 +70,11 @@ def _open_set(
         status = walk.read(payload, scratch.rows, True)
         if walk.row_count:
             yield Rows(payload, scratch.rows, scratch.headers, walk.row_count)
-        if status in (DONE, kernel.CUT):
-            if status == kernel.CUT and remarks is not None:
+        if status in (DONE, CUT):
+            if status == CUT and remarks is not None:
                 remarks.append(("cut-message-set", cut_set_text(payload, walk.position, V07_SIZE_BYTES)))
             return
-        if status == kernel.COMPRESSED:
+        if status == COMPRESSED:
             header = parse_header(payload, walk.position)
             after = walk.position + V07_SIZE_BYTES + header.size
             start = walk.position + MIN_BYTES + 1  # only magic 1, which has attributes, is compressed

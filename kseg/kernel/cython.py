@@ -33,6 +33,22 @@ def array(kind, count):
     return lambda: bytearray(count) if kind is uchar else [kind() for _ in range(count)]
 
 
+def struct(**held):
+    """Returns a class for a struct, whose fields are 0 until they are set. ``held``: fields that are structs."""
+
+    class Struct:
+        __class_getitem__ = classmethod(array)
+
+        def __init__(self):
+            for name, kind in held.items():
+                setattr(self, name, kind())
+
+        def __getattr__(self, name):
+            return 0
+
+    return Struct
+
+
 uchar = _Type(8)
 int = _Type(32, is_signed=True)  # noqa: A001
 uint = _Type(32)

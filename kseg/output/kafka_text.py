@@ -13,11 +13,10 @@ from kseg.formats import java_text
 from kseg.formats.message_set import MIN_SIZE
 from kseg.formats.rows import Rows, UndecodableError, int64s
 from kseg.formats.suffixes import CHECKPOINT
-from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
+from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE, SHORT_TAIL_BYTES
 from kseg.kernel.layout.rows import DONE, FRAME_MAGIC, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.records.messages import AS_DUMPED, SIZES_ONLY
 from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
-from kseg.kernel.scan.frames import SHORT_TAIL_BYTES
 from kseg.output.notices import on_one_line
 from kseg.output.printer import RenderingPrinter
 from kseg.segment.files import SegmentFile

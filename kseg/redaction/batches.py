@@ -42,7 +42,7 @@ from kseg.kernel.layout.headers import (
     V2_CRC,
 )
 from kseg.kernel.records.messages import MessageWalk
-from kseg.kernel.records.records import TOO_MANY_HEADERS, RecordWalk
+from kseg.kernel.records.records import RecordWalk
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.limits import MAX_HEADERS, MAX_NESTING
 from kseg.redaction.internal_records import RecordRule, of_control
@@ -217,7 +217,7 @@ class BatchRedaction:
                 self._rows(area, Rows(area, rows, headers, walk.row_count), header.is_control)
             if status == layout.DONE:
                 return
-            if status == TOO_MANY_HEADERS and len(headers) < MAX_HEADERS * layout.HEADER_WIDTH:
+            if status == layout.MORE_HEADERS and len(headers) < MAX_HEADERS * layout.HEADER_WIDTH:
                 headers = int64s(MAX_HEADERS * layout.HEADER_WIDTH)
             elif status != layout.FULL:
                 break

@@ -18,7 +18,6 @@ from kseg.formats import message_set, record_batch
 from kseg.formats.rows import Scratch, Sliceable, UndecodableError
 from kseg.kernel.layout import headers
 from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
-from kseg.kernel.scan.frames import SHORT_TAIL_BYTES
 from kseg.limits import MAX_MESSAGE_BYTES, WINDOW_BYTES
 from kseg.segment.items import Batch, Message, RecordBatch
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
@@ -399,7 +398,7 @@ class IndexedLog:
         """Returns the frame at a position if it ends at or before ``stop``, else None
         (FileLogInputStream.nextBatch)."""
         stop = self.size if stop is None else min(stop, self.size)
-        if position < 0 or position >= stop - SHORT_TAIL_BYTES:
+        if position < 0 or position >= stop - headers.SHORT_TAIL_BYTES:
             return None
         head = bytes(self.buffer[position : min(position + 27, stop)])
         size = be32(head, headers.ENTRY_SIZE)

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from kseg.formats.compression import expansion_buffer
 from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.rows import BytesLike, Scratch, int64s
-from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH
-from kseg.kernel.scan.frames import ENDED, NEEDS_CHECK, PAUSED, STUCK, WALK_RECORDS, FrameScan, WindowedScan, find
+from kseg.kernel.layout.rows import BATCH_WIDTH, DONE, FRAME_WIDTH, FULL, IRREGULAR, NOT_PLAIN
+from kseg.kernel.scan.frames import WALK_RECORDS, FrameScan, WindowedScan, find
 from kseg.kernel.scan.pieces import common_prefix
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES
 from kseg.stores.extent import Extent
@@ -143,8 +143,8 @@ class Windows:
         The window starts at ``origin`` in the file. Both buffers are overwritten by the next item.
         """
         nothing = int64s(0)
-        while (status := self._follow(nothing)) != ENDED:
-            if status == NEEDS_CHECK:
+        while (status := self._follow(nothing)) != DONE:
+            if status == NOT_PLAIN:
                 yield self._window_rows()
             elif not self._widen():
                 return
@@ -159,8 +159,8 @@ class Windows:
         these batches, valid until the next item.
         """
         width = min(BATCHES_PER_CALL, (self._end - self.position) // MIN_BYTES + 1) * BATCH_WIDTH
-        rows, status = int64s(0) if take else self._buffers.int64s("headers", width), PAUSED
-        while status != ENDED:
+        rows, status = int64s(0) if take else self._buffers.int64s("headers", width), FULL
+        while status != DONE:
             if take:
                 rows = take(width)[:width]
             self._scan.header_count = 0
@@ -168,15 +168,15 @@ class Windows:
             try:
                 status = self._follow(rows)
             except OSError as error:
-                status, failure = STUCK, error
+                status, failure = IRREGULAR, error
             if count := self._scan.header_count:
                 found = rows[: count * BATCH_WIDTH]
                 if not take:
                     found = memoryview(bytearray(found)).cast("q")
-                yield found, count, self._window_rows() if status == NEEDS_CHECK else None
+                yield found, count, self._window_rows() if status == NOT_PLAIN else None
             if failure is not None:
                 raise failure
-            if status == STUCK and not self._widen():
+            if status == IRREGULAR and not self._widen():
                 return
 
     def _follow(self, rows: memoryview) -> int:

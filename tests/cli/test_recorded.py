@@ -16,7 +16,7 @@ from kseg.output.json_schema import OBJECTS, schema
 
 jsonschema = pytest.importorskip("jsonschema", reason="the extra test is not installed")
 
-LOGS = sorted({path.parent for path in TESTDATA.rglob("*.log") if "kernel" not in path.parts})
+LOGS = sorted({path.parent for path in TESTDATA.rglob("*.log") if "kernel" not in path.relative_to(TESTDATA).parts})
 OLD_LOGS = sorted({path.parent for path in TESTDATA.rglob("*.kafka")})
 LOG_DIRECTORIES = sorted({path.parent for path in TESTDATA.rglob("meta.properties")})
 LATER = ("--now", recording.NOW)

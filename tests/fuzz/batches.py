@@ -16,6 +16,8 @@ import lz4.frame
 import snappy
 import zstandard
 
+from kernel.rendering import varint
+
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 LARGEST_BYTES = 6000
@@ -108,15 +110,6 @@ def unpacked(codec: int, data: bytes) -> bytes | None:
 
 
 # Changes -------------------------------------------------------------------------------------------------------------
-
-
-def varint(value: int) -> bytes:
-    value = (value << 1 ^ value >> 63) & 2**64 - 1
-    made = bytearray()
-    while value > 127:
-        made.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*made, value])
 
 
 def twist(data: bytes, chance: random.Random) -> bytes:

@@ -1,49 +1,40 @@
-"""The interpreted kernel reads the constants and structs of .pxd files, which the compiled one is built with."""
+"""The interpreted kernel has the constants that the compiled one is built with, and runs from a zip file."""
 
+import json
 import os
 import subprocess
 import sys
 import zipfile
+from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
-
-import pytest
 
 import kseg
-from kseg.kernel.interpreted import definitions
-from kseg.kernel.layout import headers as layout
-from kseg.kernel.layout import rows
+import kseg.kernel
+from kernel.both import printed_by_other
 
 
-def test_constants_and_structs_are_read_from_where_they_are_defined():
-    assert definitions(layout.__file__.removesuffix(".py") + ".pxd")["V2_HEADER_BYTES"] == layout.V2_HEADER_BYTES == 61
-    assert (rows.FRAME_STATE, rows.ROW_WIDTH, rows.BATCH_COORDINATOR_EPOCH) == (3, 10, 15)
-    make = definitions(str(Path(rows.__file__).parents[1] / "render/lines.pxd"))["Line"]
-    line = make()
-    assert (line.limit, line.context.place_size, line.out) == (0, 0, 0)
-    assert line.context is not make().context
+def constants() -> dict[str, dict[str, int]]:
+    """The numbers that each compiled module names."""
+    modules = sorted(Path(kseg.kernel.__file__).parent.glob("[!ln]*/[!_]*.py"))
+    loaded = {
+        f"{path.parent.name}.{path.stem}": vars(import_module(f"kseg.kernel.{path.parent.name}.{path.stem}"))
+        for path in modules
+    }
+    return {
+        name: {each: value for each, value in found.items() if each.isupper() and type(value) is int}
+        for name, found in loaded.items()
+    }
 
 
-def test_structs_hold_structs_that_their_pxd_cimports(tmp_path, monkeypatch):
-    lines = definitions(str(Path(rows.__file__).parents[1] / "render/lines.pxd"))
-    monkeypatch.setitem(sys.modules, "kernel.elsewhere", SimpleNamespace(Line=lines["Line"]))
-    path = tmp_path / "made.pxd"
-    path.write_text(
-        "from kernel.elsewhere cimport Other, Line\n\n"
-        "cdef enum:\n    MOST = -0x10\n\n"
-        "cdef struct Inner:\n    long long* first\n\n"
-        "cdef struct Outer:\n    Inner inner\n    Line line\n    const unsigned char* p\n"
+def test_both_kernels_name_the_same_numbers():
+    mine = constants()
+    others = json.loads(
+        printed_by_other("import json; from kernel.test_interpreted import constants; print(json.dumps(constants()))")
     )
-    found = definitions(str(path))
-    assert (found["MOST"], sorted(found)) == (-16, ["Inner", "MOST", "Outer"])
-    outer = found["Outer"]()
-    assert (outer.inner.first, outer.line.context.place, outer.p) == (0, 0, 0)
-    with pytest.raises(AttributeError):
-        outer.other = 1
-
-
-def test_a_module_without_declarations_defines_nothing(tmp_path):
-    assert definitions(str(tmp_path / "none.pxd")) == {}
+    names = {module: found.keys() & others[module].keys() for module, found in mine.items()}
+    assert len(set().union(*names.values())) > 250
+    for module, shared in names.items():
+        assert {each: mine[module][each] for each in shared} == {each: others[module][each] for each in shared}
 
 
 def test_a_zip_file_has_the_interpreted_kernel(tmp_path):

@@ -15,8 +15,9 @@ from kseg.kernel.layout.rows import (
     BATCH_POSITION,
     BATCH_WIDTH,
     DONE,
+    OFFSET_FALLS,
+    OFFSET_OUTSIDE,
 )
-from kseg.kernel.state.indexing import NOT_RISING, OUTSIDE
 from kseg.segment.writer import LogWriter, RollLimits, SegmentIndexes, SegmentWriter, batch_rows
 from segment.segments import entries, sample
 
@@ -154,7 +155,7 @@ def test_an_entry_needs_more_than_the_interval_behind_the_one_before(position: i
     assert offsets == [(0, INTERVAL + 1), *[(1, second)] * is_indexed]
 
 
-@pytest.mark.parametrize(("last", "status"), [(1006, DONE), (1005, NOT_RISING), (1004, NOT_RISING)])
+@pytest.mark.parametrize(("last", "status"), [(1006, DONE), (1005, OFFSET_FALLS), (1004, OFFSET_FALLS)])
 def test_offsets_of_entries_rise(last: int, status: int) -> None:
     batches = [(5000, 1005, 5), (10_000, last, 5)]
     offsets, _, taken = built(batches)
@@ -164,7 +165,7 @@ def test_offsets_of_entries_rise(last: int, status: int) -> None:
 
 @pytest.mark.parametrize(
     ("last", "status"),
-    [(BASE, DONE), (BASE - 1, OUTSIDE), (BASE + (1 << 31) - 1, DONE), (BASE + (1 << 31), OUTSIDE)],
+    [(BASE, DONE), (BASE - 1, OFFSET_OUTSIDE), (BASE + (1 << 31) - 1, DONE), (BASE + (1 << 31), OFFSET_OUTSIDE)],
 )
 def test_an_offset_fits_into_31_bits_above_the_base(last: int, status: int) -> None:
     assert built([(0, last, 5)])[2] == (status, int(status == DONE))

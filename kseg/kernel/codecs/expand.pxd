@@ -2,10 +2,6 @@ from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
 
 cdef extern from "codecs.h" nogil:
-    # Returned instead of a number of bytes; codecs.h explains them.
-    enum:
-        REFUSED "KSEG_EXPAND_REFUSED"
-        BUFFER_FULL "KSEG_EXPAND_BUFFER_FULL"
     void use_function "kseg_use_function"(bint is_zstd, int number, size_t address)
     bint is_known "kseg_is_known"(bint is_zstd)
     Py_ssize_t lz4 "kseg_lz4"(
@@ -32,9 +28,6 @@ cdef class ExpansionBuffer:
     cdef readonly Py_ssize_t capacity
 
 cdef int use_expansion(Expansion* expansion, ExpansionBuffer buffer) except -1
-cdef Py_ssize_t expand_area(
-    int codec, int magic, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity, void* zstd
-) noexcept nogil
 
 cdef class BlockOutput:
     cdef object _block, _out
@@ -44,7 +37,4 @@ cdef class BlockOutput:
     cdef readonly Py_ssize_t position
     cdef readonly bint is_whole
 
-cdef bint copy_literals(BlockOutput output, Py_ssize_t count) noexcept nogil
-cdef bint copy_match(BlockOutput output, Py_ssize_t distance, Py_ssize_t count) noexcept nogil
-cdef Py_ssize_t little_endian(BlockOutput output, Py_ssize_t width) noexcept nogil
-cdef Py_ssize_t more_of(BlockOutput output, Py_ssize_t length) noexcept nogil
+include "kseg/kernel/codecs/expand.pxi"

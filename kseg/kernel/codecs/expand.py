@@ -6,17 +6,24 @@ refused areas to that module. Interpreted, every area is refused.
 """
 
 import cython
+from cython import Py_ssize_t, bint, pointer, void
+
+if not cython.compiled:  # kseg._build declares these constants for C
+    Expansion = cython.struct()
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
 
-FIRST_BYTES = cython.declare(cython.Py_ssize_t, 1 << 20)
+FIRST_BYTES = cython.declare(Py_ssize_t, 1 << 20)
 
 _asked = set()
 """Codecs whose library was looked up in this process."""
 
 
-def expand_area(codec, magic, p, n, out, capacity, zstd):
+def expand_area(
+    codec: cython.int, magic: cython.int, p: Bytes, n: Py_ssize_t, out: OutBytes, capacity: Py_ssize_t,
+    zstd: pointer[void],
+) -> Py_ssize_t:  # fmt: skip
     """Returns the number of bytes written to out, REFUSED or BUFFER_FULL."""
     if codec == LZ4:
         return lz4(p, n, magic != 0, out, capacity)
@@ -78,7 +85,7 @@ class ExpansionBuffer:
         if not cython.compiled or len(area) == 0 or not LZ4 <= codec <= ZSTD:
             return None
         p = bytes_in(area)
-        n: cython.Py_ssize_t = len(area)
+        n: Py_ssize_t = len(area)
         while True:
             out = bytes_out(self.out)
             with cython.nogil:
@@ -113,7 +120,7 @@ def use_library(codec, functions) -> bool:
 # Integers are little endian. Sources: the LZ4 block format, the snappy format description.
 
 # 2 ** 31 - 1, more than any length
-_ENDLESS = cython.declare(cython.Py_ssize_t, 0x7FFFFFFF)
+_ENDLESS = cython.declare(Py_ssize_t, 0x7FFFFFFF)
 
 
 class BlockOutput:
@@ -152,7 +159,7 @@ class BlockOutput:
 
     def read_snappy(self) -> None:
         """Reads a snappy block. A size that is too small is a fault, too."""
-        tag: cython.Py_ssize_t = 128
+        tag: Py_ssize_t = 128
         with cython.nogil:
             while tag >= 128:  # the size, which the caller knows
                 tag = little_endian(self, 1)
@@ -175,9 +182,9 @@ class BlockOutput:
                 self.is_whole = copy_match(self, distance, length)
 
 
-def copy_literals(output, count):
+def copy_literals(output: BlockOutput, count: Py_ssize_t) -> bint:
     """Copies bytes of the block. Returns whether all were there and fitted."""
-    n: cython.Py_ssize_t = min(count, output.size - output.input, output.capacity - output.position)
+    n: Py_ssize_t = min(count, output.size - output.input, output.capacity - output.position)
     if cython.compiled:
         if n:
             memcpy(output.out + output.position, output.p + output.input, n)
@@ -188,11 +195,11 @@ def copy_literals(output, count):
     return n == count
 
 
-def copy_match(output, distance, count):
+def copy_match(output: BlockOutput, distance: Py_ssize_t, count: Py_ssize_t) -> bint:
     """Repeats bytes of the output. Returns whether there were so many, and all fitted."""
-    at: cython.Py_ssize_t = output.position
-    end: cython.Py_ssize_t = at + min(count, output.capacity - at)
-    fits: cython.bint = count <= output.capacity - at
+    at: Py_ssize_t = output.position
+    end: Py_ssize_t = at + min(count, output.capacity - at)
+    fits: bint = count <= output.capacity - at
     if distance <= 0 or distance > at:
         return False
     output.position = end
@@ -206,20 +213,20 @@ def copy_match(output, distance, count):
     return fits
 
 
-def little_endian(output, width):
+def little_endian(output: BlockOutput, width: Py_ssize_t) -> Py_ssize_t:
     """Reads an integer of the block; -1 if it is cut off."""
-    value: cython.Py_ssize_t = 0
+    value: Py_ssize_t = 0
     if output.size - output.input < width:
         return -1
     for k in range(width):
-        value |= cython.cast(cython.Py_ssize_t, output.p[output.input + k]) << (8 * k)
+        value |= cython.cast(Py_ssize_t, output.p[output.input + k]) << (8 * k)
     output.input += width
     return value
 
 
-def more_of(output, length):
+def more_of(output: BlockOutput, length: Py_ssize_t) -> Py_ssize_t:
     """Returns a length of LZ4 with the bytes that continue it; -1 if they are cut off."""
-    byte: cython.Py_ssize_t = 255
+    byte: Py_ssize_t = 255
     if length < 15:
         return length
     while byte == 255:

@@ -10,9 +10,21 @@ by the half of the hash that does not choose the slot, so that each partition fi
 from hashlib import blake2b
 
 import cython
+from cython import Py_ssize_t, bint, longlong, pointer, ulonglong, void
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, leave, read_rows, use_frames, use_rows
 from cython.cimports.libc.string import memcpy
+
+if not cython.compiled:  # kseg._build declares these constants for C
+    # Columns of a slot and of an entry: the halves of the hash, and the offset. A slot has the offset + 1; with 0 it is
+    # free.
+    SLOT_HIGH, SLOT_LOW, SLOT_OFFSET, ENTRY_WIDTH = range(4)
+
+    # Verdict: skip the keys of the batch, which is aborted.
+    SKIP = 1
+
+    SipState = cython.struct()
+    KeyHash = cython.struct()
 
 # The keyed 128-bit hash of record keys for compaction: SipHash-1-3-128 (Aumasson, Bernstein, 2012).
 #
@@ -21,10 +33,10 @@ from cython.cimports.libc.string import memcpy
 
 SECRET_BYTES = 16
 # The constants of the algorithm. As names: such literals would be Python objects.
-_V0 = cython.declare(cython.ulonglong, 0x736F6D6570736575)
-_V1 = cython.declare(cython.ulonglong, 0x646F72616E646F6D ^ 0xEE)
-_V2 = cython.declare(cython.ulonglong, 0x6C7967656E657261)
-_V3 = cython.declare(cython.ulonglong, 0x7465646279746573)
+_V0 = cython.declare(ulonglong, 0x736F6D6570736575)
+_V1 = cython.declare(ulonglong, 0x646F72616E646F6D ^ 0xEE)
+_V2 = cython.declare(ulonglong, 0x6C7967656E657261)
+_V3 = cython.declare(ulonglong, 0x7465646279746573)
 
 
 class Secret:
@@ -37,11 +49,11 @@ class Secret:
         self.high = int.from_bytes(data[8:], "little", signed=True)
 
 
-def rotated(x, bits):
+def rotated(x: ulonglong, bits: cython.int) -> ulonglong:
     return x << bits | x >> (64 - bits)
 
 
-def mix_rounds(state, rounds):
+def mix_rounds(state: pointer[SipState], rounds: cython.int) -> void:
     for _k in range(rounds):
         state.v0 += state.v1
         state.v1 = rotated(state.v1, 13) ^ state.v0
@@ -55,22 +67,22 @@ def mix_rounds(state, rounds):
         state.v2 = rotated(state.v2, 32)
 
 
-def mix_word(state, word):
+def mix_word(state: pointer[SipState], word: ulonglong) -> void:
     state.v3 ^= word
     mix_rounds(state, 1)
     state.v0 ^= word
 
 
-def hash_key(p, at, size, secret, found):
+def hash_key(p: Bytes, at: Py_ssize_t, size: longlong, secret: Secret, found: pointer[KeyHash]) -> void:
     """Computes the hash of ``size`` bytes at p[at]."""
     if cython.compiled:
         state: SipState
-        word: cython.ulonglong
-        i: cython.longlong = 0
-        state.v0 = cython.cast(cython.ulonglong, secret.low) ^ _V0
-        state.v1 = cython.cast(cython.ulonglong, secret.high) ^ _V1
-        state.v2 = cython.cast(cython.ulonglong, secret.low) ^ _V2
-        state.v3 = cython.cast(cython.ulonglong, secret.high) ^ _V3
+        word: ulonglong
+        i: longlong = 0
+        state.v0 = cython.cast(ulonglong, secret.low) ^ _V0
+        state.v1 = cython.cast(ulonglong, secret.high) ^ _V1
+        state.v2 = cython.cast(ulonglong, secret.low) ^ _V2
+        state.v3 = cython.cast(ulonglong, secret.high) ^ _V3
         while size - i >= 8:
             memcpy(cython.address(word), p + at + i, 8)
             mix_word(cython.address(state), word)
@@ -78,13 +90,13 @@ def hash_key(p, at, size, secret, found):
         word = 0
         if size > i:
             memcpy(cython.address(word), p + at + i, size - i)
-        mix_word(cython.address(state), word ^ cython.cast(cython.ulonglong, size) << 56)
+        mix_word(cython.address(state), word ^ cython.cast(ulonglong, size) << 56)
         state.v2 ^= 0xEE
         mix_rounds(cython.address(state), 3)
-        found.high = cython.cast(cython.longlong, state.v0 ^ state.v1 ^ state.v2 ^ state.v3)
+        found.high = cython.cast(longlong, state.v0 ^ state.v1 ^ state.v2 ^ state.v3)
         state.v1 ^= 0xDD
         mix_rounds(cython.address(state), 3)
-        found.low = cython.cast(cython.longlong, state.v0 ^ state.v1 ^ state.v2 ^ state.v3)
+        found.low = cython.cast(longlong, state.v0 ^ state.v1 ^ state.v2 ^ state.v3)
     else:
         key = secret.low.to_bytes(8, "little", signed=True) + secret.high.to_bytes(8, "little", signed=True)
         digest = blake2b(bytes(p[at : at + size]), digest_size=16, key=key).digest()
@@ -99,7 +111,7 @@ def hash_of(key: BytesIn, secret: Secret) -> tuple[int, int]:
     return found.high, found.low
 
 
-PREFETCH_KEYS = cython.declare(cython.Py_ssize_t, 12)
+PREFETCH_KEYS = cython.declare(Py_ssize_t, 12)
 """How many keys ahead a slot is prefetched: a cache miss costs as much as a dozen hashes."""
 
 
@@ -116,7 +128,7 @@ class KeyMap:
         self.slots = self.max_count = self.count = 0
         self.latest_offset = -1
 
-    def use(self, table: Int64sOut, slots: cython.longlong, max_count: cython.longlong) -> None:
+    def use(self, table: Int64sOut, slots: longlong, max_count: longlong) -> None:
         """Sets the table: int64, three a slot, all zeros.
 
         Raises ValueError if slots lie outside the buffer, or if no slot would stay free.
@@ -132,9 +144,9 @@ class KeyMap:
         self._table = None
         self.slots = self.max_count = self.count = 0
 
-    def put(self, hashes: Int64sIn, offsets: Int64sIn, count: cython.Py_ssize_t) -> int:
+    def put(self, hashes: Int64sIn, offsets: Int64sIn, count: Py_ssize_t) -> int:
         """Puts keys by hashes (two int64 each) and offsets until the map is full. Returns the number of keys put."""
-        k: cython.Py_ssize_t = 0
+        k: Py_ssize_t = 0
         self.check()
         if len(hashes) < 2 * count or len(offsets) < count:
             raise ValueError("a buffer is too short")
@@ -154,7 +166,7 @@ class KeyMap:
                 k += 1
         return k
 
-    def find(self, high: cython.longlong, low: cython.longlong) -> int:
+    def find(self, high: longlong, low: longlong) -> int:
         """Returns the offset of a hash, -1 if it is not in the map."""
         self.check()
         return self._table[find_entry(self, high, low) + SLOT_OFFSET] - 1
@@ -164,7 +176,7 @@ class KeyMap:
 
         ``bounds``: zeros, two more than there are buckets.
         """
-        buckets: cython.longlong = len(bounds) - 2
+        buckets: longlong = len(bounds) - 2
         self.check()
         if len(bounds) < 3 or len(bounds) >> 32 or len(out) < ENTRY_WIDTH * self.count or max(bounds) or min(bounds):
             raise ValueError("a buffer is too short")
@@ -182,13 +194,13 @@ class KeyMap:
                     copy_entry(self, at, out, ENTRY_WIDTH * bounds[b])
                     bounds[b] += 1
 
-    def merge(self, entries: Int64sIn, least: cython.longlong) -> bool:
+    def merge(self, entries: Int64sIn, least: longlong) -> bool:
         """Puts the entries with an offset of at least ``least`` (0 or above); the largest offset of each key is kept.
 
         Returns False if the map was full.
         """
-        fits: cython.bint = True
-        count: cython.Py_ssize_t = len(entries) // ENTRY_WIDTH
+        fits: bint = True
+        count: Py_ssize_t = len(entries) // ENTRY_WIDTH
         self.check()
         if least < 0:
             raise ValueError("offsets begin at 0")
@@ -211,7 +223,7 @@ class KeyMap:
                     self._table[at + SLOT_OFFSET] = entries[entry + SLOT_OFFSET] + 1
         return fits
 
-    def move(self, old: Int64sIn, first: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> None:
+    def move(self, old: Int64sIn, first: Py_ssize_t, stop: Py_ssize_t) -> None:
         """Moves the entries of slots ``first`` to ``stop`` of another table, which must be absent here; `count` must
         include them already. Slots are in the order of hashes, so both tables are accessed sequentially.
         """
@@ -229,8 +241,8 @@ class KeyMap:
 
     def look_up(self, entries: Int64sIn, out: Int64sOut) -> int:
         """Writes the entries of this map for the keys of ``entries`` to ``out``. Returns their number."""
-        count: cython.Py_ssize_t = len(entries) // ENTRY_WIDTH
-        found: cython.Py_ssize_t = 0
+        count: Py_ssize_t = len(entries) // ENTRY_WIDTH
+        found: Py_ssize_t = 0
         self.check()
         check_length(len(out), ENTRY_WIDTH * count)
         with cython.nogil:
@@ -250,22 +262,20 @@ class KeyMap:
             raise ValueError("a table has too few slots")
 
 
-def slot_of(half, slots):
-    return cython.cast(
-        cython.longlong, ((cython.cast(cython.ulonglong, half) >> 32) * cython.cast(cython.ulonglong, slots)) >> 32
-    )
+def slot_of(half: longlong, slots: longlong) -> longlong:
+    return cython.cast(longlong, ((cython.cast(ulonglong, half) >> 32) * cython.cast(ulonglong, slots)) >> 32)
 
 
-def prefetch_slot(key_map, high):
+def prefetch_slot(key_map: KeyMap, high: longlong) -> void:
     """Prefetches the slot of a hash."""
     prefetch(cython.address(key_map._table[0]), ENTRY_WIDTH * slot_of(high, key_map.slots))
 
 
-def find_entry(key_map, high, low):
+def find_entry(key_map: KeyMap, high: longlong, low: longlong) -> longlong:
     """Returns the index in the table of the entry of a hash, or of the free slot for it."""
-    slots: cython.longlong = key_map.slots
-    i: cython.longlong = slot_of(high, slots)
-    at: cython.longlong = ENTRY_WIDTH * i
+    slots: longlong = key_map.slots
+    i: longlong = slot_of(high, slots)
+    at: longlong = ENTRY_WIDTH * i
     while key_map._table[at + SLOT_OFFSET] != 0 and (
         key_map._table[at + SLOT_HIGH] != high or key_map._table[at + SLOT_LOW] != low
     ):
@@ -276,12 +286,12 @@ def find_entry(key_map, high, low):
     return at
 
 
-def last_offset(key_map, key):
+def last_offset(key_map: KeyMap, key: pointer[KeyHash]) -> longlong:
     """Returns the offset of a hash, -1 if it is not in the map."""
     return key_map._table[find_entry(key_map, key.high, key.low) + SLOT_OFFSET] - 1
 
 
-def copy_entry(key_map, at, out, to):
+def copy_entry(key_map: KeyMap, at: longlong, out: Int64sOut, to: longlong) -> void:
     """Copies an entry of the table to out[to], with the offset instead of the offset + 1."""
     out[to + SLOT_HIGH] = key_map._table[at + SLOT_HIGH]
     out[to + SLOT_LOW] = key_map._table[at + SLOT_LOW]
@@ -307,7 +317,7 @@ class KeyReader(FrameCursor):
         self,
         data: BytesIn,
         batches: Int64sIn,
-        count: cython.Py_ssize_t,
+        count: Py_ssize_t,
         verdicts: Int64sIn,
         rows: Int64sOut,
         hashes: Int64sOut,
@@ -322,7 +332,7 @@ class KeyReader(FrameCursor):
         short.
         """
         status: cython.int = NEEDS_BUFFER
-        capacity: cython.Py_ssize_t = min(len(offsets), len(hashes) // 2)
+        capacity: Py_ssize_t = min(len(offsets), len(hashes) // 2)
         if count <= self.frame:
             return DONE
         if self.keys < 0 or len(verdicts) < count:
@@ -331,7 +341,7 @@ class KeyReader(FrameCursor):
         self.table.row_count = 0
         use_rows(self, rows, rows[:0])
         self.table.header_capacity = -1
-        row_capacity: cython.Py_ssize_t = self.table.row_capacity
+        row_capacity: Py_ssize_t = self.table.row_capacity
         self.verdicts = int64s_in(verdicts)
         while status == NEEDS_BUFFER:
             with cython.nogil:
@@ -354,7 +364,7 @@ class KeyReader(FrameCursor):
         return status
 
     def read_rows(
-        self, payload: BytesIn, rows: Int64sIn, count: cython.Py_ssize_t, hashes: Int64sOut, offsets: Int64sOut
+        self, payload: BytesIn, rows: Int64sIn, count: Py_ssize_t, hashes: Int64sOut, offsets: Int64sOut
     ) -> int:
         """Hashes the keys of ``count`` rows (ROW_*), written from the start. Returns the number of keys.
 
@@ -370,9 +380,11 @@ class KeyReader(FrameCursor):
         return count
 
 
-def hash_rows(reader, payload, rows, count, hashes, offsets):
+def hash_rows(
+    reader: KeyReader, payload: Bytes, rows: Columns, count: longlong, hashes: Int64sOut, offsets: Int64sOut
+) -> void:
     """Adds the records of a batch that have a key and an offset of ``least`` or above."""
-    keys: cython.Py_ssize_t = reader.keys
+    keys: Py_ssize_t = reader.keys
     key = cython.declare(KeyHash)
     for k in range(count):
         row = k * ROW_WIDTH
@@ -385,9 +397,9 @@ def hash_rows(reader, payload, rows, count, hashes, offsets):
     reader.keys = keys
 
 
-def has_no_keys(reader):
+def has_no_keys(reader: KeyReader) -> bint:
     """Whether the header of the next batch shows that no key of it is wanted."""
-    at: cython.Py_ssize_t = reader.frame * BATCH_WIDTH
+    at: Py_ssize_t = reader.frame * BATCH_WIDTH
     return reader.frames[at + BATCH_MAGIC] == MAGIC_V2 and (
         reader.verdicts[reader.frame] & SKIP
         or reader.frames[at + BATCH_ATTRIBUTES] & CONTROL

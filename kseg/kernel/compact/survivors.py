@@ -6,10 +6,24 @@ dropped, or reduced to its header.
 """
 
 import cython
+from cython import Py_ssize_t, bint, longlong, pointer
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.compact.key_map import KeyHash, KeyMap, hash_key, last_offset, prefetch_slot
 from cython.cimports.kseg.kernel.records.building import put_header, put_records, put_single_header
 from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, open_frame, read_rows, use_frames, use_rows
+
+if not cython.compiled:  # kseg._build declares these constants for C
+    # Records that are hashed before the first of them is looked up: their slots arrive meanwhile.
+    GROUP = 64
+
+    # Verdicts on a batch. DISCARD: drop its records unread. KEEP_EMPTY: keep at least its header. EMPTY_TXN: it is the
+    # marker of a transaction without retained records. ALL: keep all records (control batches). COPY: copy the batch
+    # unread.
+    DISCARD = 1
+    KEEP_EMPTY = 2
+    EMPTY_TXN = 4
+    ALL = 8
+    COPY = 16
 
 # Decides which records a compaction retains (Cleaner.shouldRetainRecord), by their rows (ROW_*) and the key map.
 
@@ -38,13 +52,15 @@ class Counts:
         return {name: getattr(self, name) for name in COUNTS}
 
 
-def judge(key_map, payload, rows, count, is_protected, keep, counts):
+def judge(
+    key_map: KeyMap, payload: Bytes, rows: Columns, count: longlong, is_protected: bint, keep: OutBytes, counts: Counts
+) -> longlong:
     """Marks the records to keep. Returns their number. ``is_protected``: tombstones of the batch must stay for now."""
     keys = cython.declare(KeyHash[GROUP])
-    key: cython.pointer[KeyHash]
-    first: cython.Py_ssize_t = 0
-    kept: cython.longlong = 0
-    latest: cython.longlong = key_map.latest_offset
+    key: pointer[KeyHash]
+    first: Py_ssize_t = 0
+    kept: longlong = 0
+    latest: longlong = key_map.latest_offset
     while first < count:
         stop = min(first + GROUP, count)
         for k in range(first, stop):
@@ -77,8 +93,8 @@ def judge_rows(
     key_map: KeyMap,
     payload: BytesIn,
     rows: Int64sIn,
-    count: cython.Py_ssize_t,
-    is_protected: cython.bint,
+    count: Py_ssize_t,
+    is_protected: bint,
     keep: BytesOut,
     counts: Counts,
 ) -> int:
@@ -95,13 +111,13 @@ def judge_rows(
     return judge(key_map, bytes_in(payload), int64s_in(rows), count, is_protected, bytes_out(keep), counts)
 
 
-def mark_outside(ranges, count, rows, records, keep):
+def mark_outside(ranges: Columns, count: Py_ssize_t, rows: Columns, records: longlong, keep: OutBytes) -> longlong:
     """Marks the records whose offsets are in none of ``count`` ranges. Returns their number."""
-    kept: cython.longlong = 0
+    kept: longlong = 0
     for k in range(records):
-        offset: cython.longlong = rows[k * ROW_WIDTH + ROW_OFFSET]
-        low: cython.Py_ssize_t = 0
-        high: cython.Py_ssize_t = count
+        offset: longlong = rows[k * ROW_WIDTH + ROW_OFFSET]
+        low: Py_ssize_t = 0
+        high: Py_ssize_t = count
         while low < high:  # the first range that ends at the offset or above
             middle = (low + high) // 2
             if ranges[2 * middle + 1] < offset:
@@ -113,7 +129,7 @@ def mark_outside(ranges, count, rows, records, keep):
     return kept
 
 
-def mark_rows_outside(erased: Int64sIn, rows: Int64sIn, count: cython.Py_ssize_t, keep: BytesOut) -> int:
+def mark_rows_outside(erased: Int64sIn, rows: Int64sIn, count: Py_ssize_t, keep: BytesOut) -> int:
     """Marks in ``keep`` those of ``count`` rows whose offsets are in none of the ranges ``erased`` (`Survivors`).
     Returns their number. Raises ValueError if a buffer is too short.
     """
@@ -125,10 +141,10 @@ def mark_rows_outside(erased: Int64sIn, rows: Int64sIn, count: cython.Py_ssize_t
 
 
 # Upper bound of the growth of a plain message that becomes a batch, in bytes.
-_BATCH_GROWTH = cython.declare(cython.longlong, 128)
+_BATCH_GROWTH = cython.declare(longlong, 128)
 # Upper bound of the growth of a rewritten record, in bytes: a longer timestamp delta and a longer length.
-_RECORD_GROWTH = cython.declare(cython.longlong, 16)
-_ATTRIBUTES = cython.declare(cython.longlong, 0x7F)
+_RECORD_GROWTH = cython.declare(longlong, 16)
+_ATTRIBUTES = cython.declare(longlong, 0x7F)
 
 
 class Survivors(FrameCursor):
@@ -164,7 +180,7 @@ class Survivors(FrameCursor):
         self,
         data: BytesIn,
         batches: Int64sIn,
-        count: cython.Py_ssize_t,
+        count: Py_ssize_t,
         verdicts: Int64sIn,
         rows: Int64sOut,
         keep: BytesOut,
@@ -212,7 +228,7 @@ class Survivors(FrameCursor):
         return status
 
 
-def retain(survivors, payload, records, is_protected):
+def retain(survivors: Survivors, payload: Bytes, records: longlong, is_protected: bint) -> longlong:
     """Marks the records of the next batch to keep. Returns their number."""
     if survivors.range_count > 0:
         return mark_outside(survivors.ranges, survivors.range_count, survivors.table.rows, records, survivors.keep)
@@ -221,7 +237,7 @@ def retain(survivors, payload, records, is_protected):
     )
 
 
-def copy(survivors, at):
+def copy(survivors: Survivors, at: Py_ssize_t) -> cython.int:
     """Copies the next batch unread."""
     survivors.counts.copied += 1
     survivors.size = put_bytes(
@@ -231,15 +247,15 @@ def copy(survivors, at):
     return DONE
 
 
-def has_room(survivors, size):
+def has_room(survivors: Survivors, size: longlong) -> bint:
     """Whether so many bytes fit into the output; else they are ``needed``."""
     survivors.needed = size
     return size <= survivors.limit - survivors.size
 
 
-def open_records(survivors, at):
+def open_records(survivors: Survivors, at: Py_ssize_t) -> cython.int:
     """Reads all rows of the next batch. FULL: the rewritten batch might not fit into the output."""
-    records: cython.longlong = survivors.frames[at + BATCH_COUNT]
+    records: longlong = survivors.frames[at + BATCH_COUNT]
     survivors.table.row_count = 0
     status = open_frame(survivors)
     if status != DONE:
@@ -253,10 +269,10 @@ def open_records(survivors, at):
     return read_rows(survivors)
 
 
-def write_message(survivors, at):
+def write_message(survivors: Survivors, at: Py_ssize_t) -> cython.int:
     """Writes a plain message v0 or v1, unchanged or as a v2 batch."""
-    position: cython.Py_ssize_t = survivors.frames[at + BATCH_POSITION]
-    size: cython.Py_ssize_t = survivors.frames[at + BATCH_SIZE]
+    position: Py_ssize_t = survivors.frames[at + BATCH_POSITION]
+    size: Py_ssize_t = survivors.frames[at + BATCH_SIZE]
     if survivors.verdicts[survivors.frame] & COPY:
         return copy(survivors, at) if has_room(survivors, size) else FULL
     if survivors.verdicts[survivors.frame] & KEEP_EMPTY:
@@ -276,9 +292,9 @@ def write_message(survivors, at):
     if survivors.keeps_format:
         return copy(survivors, at)
     # As a v2 batch of one record.
-    rows: cython.pointer[cython.longlong] = survivors.table.rows
-    base: cython.longlong = rows[ROW_TIMESTAMP]
-    attributes: cython.longlong = survivors.p[position + LEGACY_FLAGS] & LOG_APPEND_TIME
+    rows: OutColumns = survivors.table.rows
+    base: longlong = rows[ROW_TIMESTAMP]
+    attributes: longlong = survivors.p[position + LEGACY_FLAGS] & LOG_APPEND_TIME
     if survivors.message.magic == 0:
         attributes = 0
     if rows[ROW_VALUE_SIZE] < 0:
@@ -293,17 +309,17 @@ def write_message(survivors, at):
     return DONE
 
 
-def write_batch(survivors, at):
+def write_batch(survivors: Survivors, at: Py_ssize_t) -> cython.int:
     """Writes the survivors of a v2 batch."""
-    verdict: cython.longlong = survivors.verdicts[survivors.frame]
-    size: cython.Py_ssize_t = survivors.frames[at + BATCH_SIZE]
-    records: cython.longlong = survivors.frames[at + BATCH_COUNT]
-    attributes: cython.longlong = survivors.frames[at + BATCH_ATTRIBUTES]
-    rows: cython.pointer[cython.longlong] = survivors.table.rows
-    kept: cython.longlong = 0
-    has_horizon: cython.bint = not survivors.has_horizons or (attributes & DELETE_HORIZON) != 0
-    is_protected: cython.bint = survivors.keeps_tombstones
-    needs_horizon: cython.bint = False
+    verdict: longlong = survivors.verdicts[survivors.frame]
+    size: Py_ssize_t = survivors.frames[at + BATCH_SIZE]
+    records: longlong = survivors.frames[at + BATCH_COUNT]
+    attributes: longlong = survivors.frames[at + BATCH_ATTRIBUTES]
+    rows: OutColumns = survivors.table.rows
+    kept: longlong = 0
+    has_horizon: bint = not survivors.has_horizons or (attributes & DELETE_HORIZON) != 0
+    is_protected: bint = survivors.keeps_tombstones
+    needs_horizon: bint = False
     if not has_room(survivors, size):
         return FULL
     if verdict & COPY:
@@ -352,13 +368,13 @@ def write_batch(survivors, at):
     return DONE
 
 
-def rewrite(survivors, at, kept, needs_horizon):
+def rewrite(survivors: Survivors, at: Py_ssize_t, kept: longlong, needs_horizon: bint) -> cython.int:
     """Rewrites a batch. Returns DONE, or NEEDS_PACKING if its records must be compressed."""
-    position: cython.Py_ssize_t = survivors.frames[at + BATCH_POSITION]
-    rows: cython.pointer[cython.longlong] = survivors.table.rows
-    attributes: cython.longlong = survivors.frames[at + BATCH_ATTRIBUTES] & _ATTRIBUTES
-    first: cython.longlong = -1
-    largest: cython.longlong = -1
+    position: Py_ssize_t = survivors.frames[at + BATCH_POSITION]
+    rows: OutColumns = survivors.table.rows
+    attributes: longlong = survivors.frames[at + BATCH_ATTRIBUTES] & _ATTRIBUTES
+    first: longlong = -1
+    largest: longlong = -1
     for k in range(survivors.frames[at + BATCH_COUNT]):
         if survivors.keep[k]:
             if first < 0:

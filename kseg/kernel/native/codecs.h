@@ -8,13 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Results of decompression, besides the number of bytes written. */
-enum {
-    /* The area is malformed, or only the Python libraries support its form. */
-    KSEG_EXPAND_REFUSED = -1,
-    /* The output is too small, or the codec's library or context is missing: extend the buffer and try again. */
-    KSEG_EXPAND_BUFFER_FULL = -2
-};
+#include "constants.h"
 
 /* ---- functions of the libraries, in the order in which compression.py names them ---- */
 
@@ -101,7 +95,7 @@ static inline int kseg_lz4_header_is_right(const uint8_t *p, size_t n) {
     return is_right;
 }
 
-/* The decompressed size of the frame at p, whose blocks begin at `at`, or KSEG_EXPAND_*. */
+/* The decompressed size of the frame at p, whose blocks begin at `at`, or KSEG_*. */
 static inline ptrdiff_t kseg_lz4_blocks(void *context, const uint8_t *p, size_t at, size_t n, uint8_t *out,
                                         size_t capacity) {
     const size_t behind = p[4] & KSEG_LZ4_CONTENT_CHECKSUM ? 4 : 0;
@@ -116,23 +110,23 @@ static inline ptrdiff_t kseg_lz4_blocks(void *context, const uint8_t *p, size_t 
         if (kseg_liblz4.is_error(left) || some > capacity - made || taken > n - at) break;
         made += some;
         at += taken;
-        if (left == 0) return n - at == behind ? (ptrdiff_t)made : KSEG_EXPAND_REFUSED;
-        if (some == 0 && taken == 0) return made == capacity ? KSEG_EXPAND_BUFFER_FULL : KSEG_EXPAND_REFUSED;
+        if (left == 0) return n - at == behind ? (ptrdiff_t)made : KSEG_REFUSED;
+        if (some == 0 && taken == 0) return made == capacity ? KSEG_BUFFER_FULL : KSEG_REFUSED;
     }
-    return KSEG_EXPAND_REFUSED;
+    return KSEG_REFUSED;
 }
 
-/* The decompressed size of the frame at p, or KSEG_EXPAND_* (BUFFER_FULL also if liblz4 is not loaded yet). The
+/* The decompressed size of the frame at p, or KSEG_* (BUFFER_FULL also if liblz4 is not loaded yet). The
  * checksum in headers of magic 0 is wrong and not verified (KAFKA-3160). */
 static inline ptrdiff_t kseg_lz4(const uint8_t *p, size_t n, int verify_header, uint8_t *out, size_t capacity) {
     const size_t checksum_at = kseg_lz4_header_checksum_at(p, n);
     ptrdiff_t held;
     void *context;
-    if (!checksum_at) return KSEG_EXPAND_REFUSED;
-    if (!kseg_is_known(0)) return KSEG_EXPAND_BUFFER_FULL;
-    if (verify_header && !kseg_lz4_header_is_right(p, n)) return KSEG_EXPAND_REFUSED;
+    if (!checksum_at) return KSEG_REFUSED;
+    if (!kseg_is_known(0)) return KSEG_BUFFER_FULL;
+    if (verify_header && !kseg_lz4_header_is_right(p, n)) return KSEG_REFUSED;
     context = kseg_lz4_create();
-    if (!context) return KSEG_EXPAND_REFUSED;
+    if (!context) return KSEG_REFUSED;
     held = kseg_lz4_blocks(context, p, checksum_at + 1, n, out, capacity);
     kseg_liblz4.destroy(context);
     return held;
@@ -205,30 +199,30 @@ static inline int kseg_zstd_blocks_fit(const uint8_t *p, size_t n, size_t larges
     return last;
 }
 
-/* The decompressed size of the contiguous frames at p, or KSEG_EXPAND_*. */
+/* The decompressed size of the contiguous frames at p, or KSEG_*. */
 static inline ptrdiff_t kseg_zstd(void *context, const uint8_t *p, size_t n, uint8_t *out, size_t capacity) {
     size_t at = 0, made = 0;
     while (at < n) {
         size_t size, held, largest;
         uint64_t magic;
-        if (n - at < 8) return KSEG_EXPAND_REFUSED;
+        if (n - at < 8) return KSEG_REFUSED;
         magic = kseg_little_endian(p + at, 4);
         if ((magic & 0xFFFFFFF0u) == 0x184D2A50u) { /* a skippable frame */
             const uint64_t skipped = 8 + kseg_little_endian(p + at + 4, 4);
-            if (skipped > n - at) return KSEG_EXPAND_REFUSED;
+            if (skipped > n - at) return KSEG_REFUSED;
             at += (size_t)skipped;
             continue;
         }
-        if (magic != 0xFD2FB528u) return KSEG_EXPAND_REFUSED;
+        if (magic != 0xFD2FB528u) return KSEG_REFUSED;
         size = kseg_libzstd.frame_size(p + at, n - at);
-        if (kseg_libzstd.is_error(size) || size == 0 || size > n - at) return KSEG_EXPAND_REFUSED;
+        if (kseg_libzstd.is_error(size) || size == 0 || size > n - at) return KSEG_REFUSED;
         largest = kseg_zstd_largest_block(p + at, n - at);
-        if (!largest || !kseg_zstd_blocks_fit(p + at, size, largest)) return KSEG_EXPAND_REFUSED;
+        if (!largest || !kseg_zstd_blocks_fit(p + at, size, largest)) return KSEG_REFUSED;
         held = kseg_libzstd.decompress(context, out + made, capacity - made, p + at, size);
         if (kseg_libzstd.is_error(held))
-            return kseg_libzstd.error_code(held) == KSEG_ZSTD_DST_TOO_SMALL ? KSEG_EXPAND_BUFFER_FULL
-                                                                           : KSEG_EXPAND_REFUSED;
-        if (held > capacity - made || (largest < KSEG_ZSTD_BLOCK && held > largest)) return KSEG_EXPAND_REFUSED;
+            return kseg_libzstd.error_code(held) == KSEG_ZSTD_DST_TOO_SMALL ? KSEG_BUFFER_FULL
+                                                                           : KSEG_REFUSED;
+        if (held > capacity - made || (largest < KSEG_ZSTD_BLOCK && held > largest)) return KSEG_REFUSED;
         made += held;
         at += size;
     }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "constants.h"
 #include "cpu.h"
 
 #if defined(__SSE2__) || defined(_M_X64)
@@ -39,10 +40,7 @@ static __forceinline unsigned kseg_lowest(unsigned bits) {
 #include "shuffle.h"
 
 enum {
-    KSEG_STEP = 128,
-    /* Returned instead of a position: the output is too short, or the bytes are not UTF-8. */
-    KSEG_OUTPUT_FULL = -1,
-    KSEG_NOT_UTF8 = -2
+    KSEG_STEP = 128
 };
 
 KSEG_LOCAL Py_ssize_t kseg_put_raw(unsigned char *out, Py_ssize_t o, const unsigned char *text, Py_ssize_t size) {

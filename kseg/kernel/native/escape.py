@@ -8,6 +8,11 @@ import re
 from binascii import b2a_base64
 from json.encoder import encode_basestring
 
+from cython import Py_ssize_t, bint, longlong, void
+
+from kseg.kernel.layout.rows import NOT_UTF8, OUTPUT_FULL, Bytes, OutBytes
+
+Text = bytes
 can_shuffle = 0
 
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
@@ -15,32 +20,34 @@ _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 _LETTERS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def put_raw(out, o, text, size):
+def put_raw(out: OutBytes, o: Py_ssize_t, text: Bytes, size: Py_ssize_t) -> Py_ssize_t:
     out[o : o + size] = text[:size]
     return o + size
 
 
-def put(out, o, text):
+def put(out: OutBytes, o: Py_ssize_t, text: Text) -> Py_ssize_t:
     return put_raw(out, o, text, len(text))
 
 
-def put_int(out, o, value):
+def put_int(out: OutBytes, o: Py_ssize_t, value: longlong) -> Py_ssize_t:
     digits = b"%d" % value
     return put_raw(out, o, digits, len(digits))
 
 
-def put_number(out, o, text, value):
+def put_number(out: OutBytes, o: Py_ssize_t, text: Text, value: longlong) -> Py_ssize_t:
     return put_int(out, put(out, o, text), value)
 
 
-def put_field(out, o, is_json, text, name, value, may_be_unset):
+def put_field(
+    out: OutBytes, o: Py_ssize_t, is_json: bint, text: Text, name: Text, value: longlong, may_be_unset: bint
+) -> Py_ssize_t:
     if is_json and may_be_unset and value == -1:
         return put(out, put(out, o, name), b"null")
     return put_number(out, o, name if is_json else text, value)
 
 
-def shuffle_setup():
-    """Finds out what the processor can do; without effect here."""
+def shuffle_setup() -> void:
+    """Finds out what the processor can do; each renderer calls it when it is imported. Without effect here."""
 
 
 def put_limited(out, o, limit, text):
@@ -61,21 +68,25 @@ def visible(raw):
     return _CONTROL.sub(lambda found: _LETTERS.get(found[0]) or rf"\x{ord(found[0]):02x}", java(raw).decode()).encode()
 
 
-def put_java(out, o, limit, p, start, size):
-    return put_limited(out, o, limit, java(bytes(p[start : start + size])))
+def put_java(out: OutBytes, o: Py_ssize_t, limit: Py_ssize_t, p: Bytes, start: Py_ssize_t, n: Py_ssize_t) -> Py_ssize_t:
+    return put_limited(out, o, limit, java(bytes(p[start : start + n])))
 
 
-def put_visible(out, o, limit, p, start, size):
-    return put_limited(out, o, limit, visible(bytes(p[start : start + size])))
+def put_visible(
+    out: OutBytes, o: Py_ssize_t, limit: Py_ssize_t, p: Bytes, start: Py_ssize_t, n: Py_ssize_t
+) -> Py_ssize_t:
+    return put_limited(out, o, limit, visible(bytes(p[start : start + n])))
 
 
-def put_json(out, o, limit, p, start, size):
+def put_json(out: OutBytes, o: Py_ssize_t, limit: Py_ssize_t, p: Bytes, start: Py_ssize_t, n: Py_ssize_t) -> Py_ssize_t:
     try:
-        text = bytes(p[start : start + size]).decode()
+        text = bytes(p[start : start + n]).decode()
     except UnicodeDecodeError:
         return NOT_UTF8
     return put_limited(out, o, limit, encode_basestring(text).encode())
 
 
-def put_base64(out, o, limit, p, start, size):
-    return put_limited(out, o, limit, b2a_base64(bytes(p[start : start + size]), newline=False))
+def put_base64(
+    out: OutBytes, o: Py_ssize_t, limit: Py_ssize_t, p: Bytes, start: Py_ssize_t, n: Py_ssize_t
+) -> Py_ssize_t:
+    return put_limited(out, o, limit, b2a_base64(bytes(p[start : start + n]), newline=False))

@@ -7,28 +7,7 @@
 #define KSEG_NATIVE_H
 
 #include "checksum.h"
-
-/* Constants of headers that C needs: layout/headers.pxd declares them for Cython, and the interpreted kernel reads
- * their values from here. kseg.formats.record_batch and message_set show the tables of fields. */
-enum {
-    /* Magic of record batches; messages have 0 or 1. */
-    KSEG_MAGIC_V2 = 2,
-
-    /* Positions in entries since 0.8. The overhead is the offset and the size; the size field does not count it. */
-    KSEG_ENTRY_SIZE = 8,
-    KSEG_ENTRY_MAGIC = 16,
-    KSEG_ENTRY_OVERHEAD = 12,
-
-    /* Sizes of the headers of a v2 batch and of a v0 message, and of the two size fields of key and value. */
-    KSEG_V2_HEADER_BYTES = 61,
-    KSEG_V0_HEADER_BYTES = 18,
-    KSEG_SIZES_BYTES = 8,
-
-    /* Positions in a message of 0.7, which begins with its size. With magic 1 a byte of attributes precedes the CRC. */
-    KSEG_V07_SIZE_BYTES = 4,
-    KSEG_V07_MAGIC = 4,
-    KSEG_V07_MIN_BYTES = 9
-};
+#include "constants.h" /* by kseg._build: the constants of layout/ */
 
 /* Kafka's integers are signed and big-endian. Shifts work with any byte order and alignment; gcc and clang compile them
  * to one load. */
@@ -54,13 +33,7 @@ static inline int64_t kseg_be64(const unsigned char *p, ptrdiff_t i) {
                      (uint64_t)p[4] << 24 | (uint64_t)p[5] << 16 | (uint64_t)p[6] << 8 | p[7]);
 }
 
-/* kseg_varint returns the value of a varint and its length in bytes in one number: the length in the low bits.
- * layout/rows.pxd declares shift and mask for Cython, and the interpreted kernel reads them from here. */
-enum {
-    KSEG_VARINT_VALUE_SHIFT = 4,
-    KSEG_VARINT_LENGTH_MASK = 15
-};
-
+/* kseg_varint returns the value of a varint and its length in bytes in one number: the length in the low bits. */
 static inline int64_t kseg_packed_varint(int64_t value, int length) {
     return value * (1 << KSEG_VARINT_VALUE_SHIFT) + length;
 }
@@ -94,7 +67,7 @@ static inline int64_t kseg_difference(int64_t a, int64_t b) {
 }
 
 /* a + b modulo 2^64, as Java adds longs. */
-static inline int64_t kseg_sum(int64_t a, int64_t b) {
+static inline int64_t kseg_sum_of(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 

@@ -2,6 +2,9 @@
 
 import re
 
+from cython import Py_ssize_t, bint, longlong, pointer, void
+
+from kseg.kernel.layout.rows import Bytes
 from kseg.kernel.scan.headers import could_be_frame, frame_bytes
 
 # A magic of 0-2 sixteen bytes on, an offset that is not negative, and a length that is neither negative nor under 14
@@ -15,11 +18,13 @@ _CHUNK_BYTES = 1 << 16
 search_state = object  # only C keeps the state of a search
 
 
-def search_from(search, i, largest_offset):
+def search_from(search: pointer[search_state], i: Py_ssize_t, largest_offset: longlong) -> void:
     """Starts a search at a position; without effect here."""
 
 
-def next_candidate(p, i, stop, end, v07, _search=None):
+def next_candidate(
+    p: Bytes, i: Py_ssize_t, stop: Py_ssize_t, end: Py_ssize_t, v07: bint, search: pointer[search_state] = None
+) -> Py_ssize_t:
     """Returns the first position in [i, stop) with a plausible frame, by cheap checks without its CRC; else stop.
 
     In C it is one at which a frame could begin, to be checked by the caller.
@@ -38,7 +43,7 @@ def next_candidate(p, i, stop, end, v07, _search=None):
     return stop
 
 
-def zeros_ahead(p, i, end):
+def zeros_ahead(p: Bytes, i: Py_ssize_t, end: Py_ssize_t) -> Py_ssize_t:
     """Returns the number of zero bytes from i on, up to end."""
     start = i
     while i < end:
@@ -50,6 +55,6 @@ def zeros_ahead(p, i, end):
     return i - start
 
 
-def zeros_in_runs(p, i, end, least):
+def zeros_in_runs(p: Bytes, i: Py_ssize_t, end: Py_ssize_t, least: Py_ssize_t) -> Py_ssize_t:
     """Returns the number of zero bytes in [i, end) in runs of at least ``least``."""
     return sum(map(len, re.findall(rb"\0{%d,}" % least, bytes(p[i:end]))))

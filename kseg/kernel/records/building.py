@@ -1,6 +1,7 @@
 """Writes rows of records (ROW_*): as the record area of a v2 batch, as batches of one record, as messages v0 or v1."""
 
 import cython
+from cython import Py_ssize_t, bint, longlong, void
 from cython.cimports.kseg.kernel.records.records import content_bytes, header_bytes
 
 # Writes records of a v2 batch and its header (layout: `kseg.formats.record_batch`).
@@ -13,12 +14,14 @@ native_setup()
 NO_FIELD = cython.declare(cython.uchar, 255)  # each byte of -1
 
 
-def record_size(rows, row, headers, time_delta, offset_delta):
+def record_size(
+    rows: Columns, row: Py_ssize_t, headers: Columns, time_delta: longlong, offset_delta: longlong
+) -> longlong:
     """Returns the size of a record without its length field."""
-    key_size: cython.longlong = rows[row + ROW_KEY_SIZE]
-    value_size: cython.longlong = rows[row + ROW_VALUE_SIZE]
-    count: cython.longlong = rows[row + ROW_HEADER_COUNT]
-    size: cython.longlong = 1 + varint_bytes(time_delta) + varint_bytes(offset_delta)
+    key_size: longlong = rows[row + ROW_KEY_SIZE]
+    value_size: longlong = rows[row + ROW_VALUE_SIZE]
+    count: longlong = rows[row + ROW_HEADER_COUNT]
+    size: longlong = 1 + varint_bytes(time_delta) + varint_bytes(offset_delta)
     size += varint_bytes(key_size) + varint_bytes(value_size) + content_bytes(rows, row)
     if count < 0:
         return size + rows[row + ROW_CHECK] - rows[row + ROW_HEADERS]
@@ -28,7 +31,10 @@ def record_size(rows, row, headers, time_delta, offset_delta):
     return size + varint_bytes(count) + header_bytes(headers, rows[row + ROW_HEADERS], count)
 
 
-def put_record(out, o, p, rows, row, headers, time_delta, offset_delta, size):
+def put_record(
+    out: OutBytes, o: Py_ssize_t, p: Bytes, rows: Columns, row: Py_ssize_t, headers: Columns, time_delta: longlong,
+    offset_delta: longlong, size: longlong,
+) -> Py_ssize_t:  # fmt: skip
     """Writes a record of `record_size`. Returns the position behind it. The caller checks the size of the output."""
     o = put_varint(out, o, size)
     out[o] = 0
@@ -50,7 +56,10 @@ def put_record(out, o, p, rows, row, headers, time_delta, offset_delta, size):
     return o
 
 
-def put_records(p, rows, keep, count, base_offset, base_timestamp, out, o):
+def put_records(
+    p: Bytes, rows: Columns, keep: Bytes, count: longlong, base_offset: longlong, base_timestamp: longlong,
+    out: OutBytes, o: Py_ssize_t,
+) -> Py_ssize_t:  # fmt: skip
     """Writes the records, of ``count``, that ``keep`` marks. Returns the position behind them."""
     for k in range(count):
         row = k * ROW_WIDTH
@@ -62,7 +71,10 @@ def put_records(p, rows, keep, count, base_offset, base_timestamp, out, o):
     return o
 
 
-def put_header(out, at, end, p, model, attributes, base_timestamp, max_timestamp, count):
+def put_header(
+    out: OutBytes, at: Py_ssize_t, end: Py_ssize_t, p: Bytes, model: Py_ssize_t, attributes: longlong,
+    base_timestamp: longlong, max_timestamp: longlong, count: longlong,
+) -> void:  # fmt: skip
     """Writes the header of the batch [at, end), with offsets, epochs, producer and sequence of the header at p[model].
 
     The records must be written before, as the checksum covers them.
@@ -76,7 +88,10 @@ def put_header(out, at, end, p, model, attributes, base_timestamp, max_timestamp
     put_big(out, at + V2_CRC, crc32c(0, out, at + V2_ATTRIBUTES, end), 4)
 
 
-def put_single_header(out, at, end, offset, attributes, base_timestamp, max_timestamp):
+def put_single_header(
+    out: OutBytes, at: Py_ssize_t, end: Py_ssize_t, offset: longlong, attributes: longlong, base_timestamp: longlong,
+    max_timestamp: longlong,
+) -> void:  # fmt: skip
     """`put_header` of a batch of one record, without leader epoch and producer."""
     model = cython.declare(cython.uchar[V2_HEADER_BYTES])
     for k in range(V2_HEADER_BYTES):
@@ -88,13 +103,13 @@ def put_single_header(out, at, end, offset, attributes, base_timestamp, max_time
 
 def seal(
     out: BytesOut,
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
+    at: Py_ssize_t,
+    end: Py_ssize_t,
     model: BytesIn,
-    attributes: cython.longlong,
-    base_timestamp: cython.longlong,
-    max_timestamp: cython.longlong,
-    count: cython.longlong,
+    attributes: longlong,
+    base_timestamp: longlong,
+    max_timestamp: longlong,
+    count: longlong,
 ) -> None:
     """`put_header` for a batch in ``out``; ``model`` holds the header with the other fields.
 
@@ -146,7 +161,7 @@ class Area:
         wider[: self.end] = self._buffer[: self.end] if self.end else b""
         self._buffer, self.out, self.capacity = wider, bytes_out(wider), size
 
-    def add(self, found, first: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> int:
+    def add(self, found, first: Py_ssize_t, stop: Py_ssize_t) -> int:
         """Appends the rows ``first`` to ``stop`` of `kseg.formats.rows.Rows`.
 
         Returns the first row that is not written: ``stop``, or a row that exceeds the limit, or the offsets of a batch
@@ -170,7 +185,7 @@ class Area:
         return bytes(self._buffer[: self.end])
 
 
-def begin_area(area, end, base_offset):
+def begin_area(area: Area, end: Py_ssize_t, base_offset: longlong) -> void:
     """Starts a batch without records at byte ``end`` of the buffer, without a base timestamp."""
     area.end = end
     area.base_offset = base_offset
@@ -179,11 +194,13 @@ def begin_area(area, end, base_offset):
     area.is_base_given = False
 
 
-def write_rows(area, p, rows, headers, first, stop):
+def write_rows(
+    area: Area, p: Bytes, rows: Columns, headers: Columns, first: Py_ssize_t, stop: Py_ssize_t
+) -> Py_ssize_t:
     """`Area.add` without the GIL, as far as the buffer suffices."""
-    out: cython.pointer[cython.uchar] = area.out
-    base: cython.longlong = area.base_offset if area.is_relative or area.magic == MAGIC_V2 else 0
-    fits: cython.bint
+    out: OutBytes = area.out
+    base: longlong = area.base_offset if area.is_relative or area.magic == MAGIC_V2 else 0
+    fits: bint
     area.needed = 0
     for i in range(first, stop):
         row = i * ROW_WIDTH
@@ -218,10 +235,10 @@ def write_rows(area, p, rows, headers, first, stop):
     return stop
 
 
-def put_message(area, p, rows, row, offset, size):
+def put_message(area: Area, p: Bytes, rows: Columns, row: Py_ssize_t, offset: longlong, size: longlong) -> Py_ssize_t:
     """Writes a message of ``size`` bytes at the end of the area. Returns the position behind it."""
-    out: cython.pointer[cython.uchar] = area.out
-    o: cython.Py_ssize_t = put_big(out, area.end, offset, 8)
+    out: OutBytes = area.out
+    o: Py_ssize_t = put_big(out, area.end, offset, 8)
     o = put_big(out, o, size - ENTRY_OVERHEAD, 4) + CRC_BYTES
     o = put_big(out, o, area.magic, 1)
     o = put_big(out, o, area.attributes, 1)
@@ -237,57 +254,46 @@ def put_message(area, p, rows, row, offset, size):
 
 # Writes records as v2 batches of one record each, as Kafka's cleaner and down-conversion do with plain messages.
 
-MAX_FIELD_BYTES = cython.declare(cython.Py_ssize_t, 24)  # lengths, deltas and attributes of a record without headers
+MAX_FIELD_BYTES = cython.declare(Py_ssize_t, 24)  # lengths, deltas and attributes of a record without headers
 
 
-def max_bytes(rows: Int64sIn, count: cython.Py_ssize_t) -> int:
+def max_bytes(rows: Int64sIn, count: Py_ssize_t) -> int:
     """Returns an upper bound of the size of ``count`` records without headers as batches.
 
     Raises ValueError if there are no such rows.
     """
-    size: cython.longlong = 0
+    size: longlong = 0
     if count < 0 or count * ROW_WIDTH > len(rows):
         raise ValueError("no such rows")
-    row: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
+    row: Columns = int64s_in(rows)
     for i in range(count):
         size += V2_HEADER_BYTES + MAX_FIELD_BYTES + content_bytes(row, i * ROW_WIDTH)
     return size
 
 
 def single_batches(
-    payload: BytesIn, rows: Int64sIn, headers: Int64sIn, count: cython.Py_ssize_t, attributes: cython.int, out: BytesOut
+    payload: BytesIn, rows: Int64sIn, headers: Int64sIn, count: Py_ssize_t, attributes: cython.int, out: BytesOut
 ) -> int:
     """Writes the first rows (ROW_*, positions in ``payload``) to ``out``, each as a batch with these attributes.
 
     Producer and leader epoch are unset. Returns the number of bytes written. Raises ValueError if ``out`` is too short,
     or if a batch would exceed its length field.
     """
-    at: cython.Py_ssize_t = 0
-    area: Area
-    p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)
-    row: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
-    header: cython.pointer[cython.const[cython.longlong]] = int64s_in(headers)
-    if count < 0 or count * ROW_WIDTH > len(rows) or len(headers) == 0:
-        raise ValueError("no such rows")
-    if count == 0:
-        return 0
-    if len(payload) == 0 or len(out) == 0:
+    at: Py_ssize_t = 0
+    if len(headers) == 0 or (count > 0 and len(payload) == 0) or len(out) < max_bytes(rows, count):
         raise ValueError("a buffer is too short")
-    area = Area(MAGIC_V2, initial_bytes=1)
-    area.out, area.capacity = bytes_out(out), len(out)
+    p, row, header, to = bytes_in(payload), int64s_in(rows), int64s_in(headers), bytes_out(out)
     with cython.nogil:
         for i in range(count):
-            if area.capacity - at < V2_HEADER_BYTES:
+            one = i * ROW_WIDTH
+            size = record_size(row, one, header, 0, 0)
+            if V2_HEADER_BYTES + varint_bytes(size) + size - ENTRY_OVERHEAD > INT32_MAX:
                 at = -1
                 break
-            begin_area(area, at + V2_HEADER_BYTES, row[i * ROW_WIDTH + ROW_OFFSET])
-            if write_rows(area, p, row, header, i, i + 1) == i or area.end - at - ENTRY_OVERHEAD > INT32_MAX:
-                at = -1
-                break
-            put_single_header(
-                area.out, at, area.end, area.base_offset, attributes, area.base_timestamp, area.largest_timestamp
-            )
-            at = area.end
+            end = put_record(to, at + V2_HEADER_BYTES, p, row, one, header, 0, 0, size)
+            time = row[one + ROW_TIMESTAMP]
+            put_single_header(to, at, end, row[one + ROW_OFFSET], attributes, time, time)
+            at = end
     if at < 0:
         raise ValueError("a batch does not fit")
     return at

@@ -11,37 +11,44 @@ ROW_CHECK of every row, of any format, has the valid bit and the timestamp type,
 """
 
 import cython
+from cython import Py_ssize_t, bint, longlong
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, leave, read_rows, use_frames, use_rows
 from cython.cimports.kseg.kernel.records.messages import kind_in, kind_of, row_check, time_of
 from cython.cimports.kseg.kernel.records.records import header_bytes
 
+if not cython.compiled:  # kseg._build declares these constants for C
+    # Columns of ``wanted``.
+    WANTED_FIRST, WANTED_LAST, WANTED_EARLIEST, WANTED_LATEST, WANTED_WIDTH = range(5)
+
+    # Parts of a row.
+    KEYS = 1
+    VALUES = 2
+    HEADERS = 4
+
 # Keys, values or headers of rows, copied end to end, and rows selected by their key. Ends are Arrow's offsets: int32,
 # one more than there are rows. Rows that point outside the payload are a ValueError.
-
-DATA_FULL = cython.declare(cython.Py_ssize_t, -1)
-OUTSIDE = cython.declare(cython.Py_ssize_t, -2)
 
 
 def gather(
     payload: BytesIn,
     rows: Int64sIn,
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    width: cython.Py_ssize_t,
-    field: cython.Py_ssize_t,
+    first: Py_ssize_t,
+    stop: Py_ssize_t,
+    width: Py_ssize_t,
+    field: Py_ssize_t,
     data: BytesOut,
     ends: Int32sOut,
     valid: BytesOut,
-    at: cython.Py_ssize_t,
+    at: Py_ssize_t,
 ) -> int:
     """Copies the bytes of ``field`` of the rows: a column of positions in ``payload``, the next column has the sizes.
 
     They are written from data[ends[at]] on, their ends to ends[at + 1] and on. Returns the last end; -1 if ``data`` is
     too short, and then the written bytes are undefined. ``width``: columns of the rows, of records or headers.
     """
-    capacity: cython.Py_ssize_t = len(data)
-    length: cython.Py_ssize_t = len(payload)
+    capacity: Py_ssize_t = len(data)
+    length: Py_ssize_t = len(payload)
     if not (0 <= field < width - 1 and 0 <= first <= stop <= len(rows) // width):
         raise ValueError("no such rows")
     check_range(len(ends), at + 1, stop - first)
@@ -58,24 +65,24 @@ def gather(
             size = fields[k * width + 1]
             if size >= 0:
                 if position < 0 or size > length or position > length - size:
-                    filled = OUTSIDE
+                    filled = NO_SUCH_BYTES
                     break
                 if size > capacity - filled:
-                    filled = DATA_FULL
+                    filled = OUTPUT_FULL
                     break
                 filled = put_bytes(out, filled, p, position, size)
                 bits[(at + k) >> 3] |= 1 << ((at + k) & 7)
             out_ends[at + k + 1] = cython.cast(cython.int, filled)
-    if filled == OUTSIDE:
+    if filled == NO_SUCH_BYTES:
         raise ValueError("a row points outside the payload")
     return filled
 
 
-def keep_key(payload: BytesIn, rows: Int64sOut, count: cython.Py_ssize_t, key: BytesIn) -> int:
+def keep_key(payload: BytesIn, rows: Int64sOut, count: Py_ssize_t, key: BytesIn) -> int:
     """Moves the rows with this key to the front. Returns their number. A null key equals no key."""
-    kept: cython.Py_ssize_t = 0
-    length: cython.Py_ssize_t = len(payload)
-    size: cython.Py_ssize_t = len(key)
+    kept: Py_ssize_t = 0
+    length: Py_ssize_t = len(payload)
+    size: Py_ssize_t = len(key)
     if count < 0 or count > len(rows) // ROW_WIDTH:
         raise ValueError("no such rows")
     p, out, wanted = bytes_in(payload), int64s_out(rows), bytes_in(key)
@@ -86,7 +93,7 @@ def keep_key(payload: BytesIn, rows: Int64sOut, count: cython.Py_ssize_t, key: B
                 continue
             position = out[at + ROW_KEY]
             if position < 0 or size > length or position > length - size:
-                kept = OUTSIDE
+                kept = NO_SUCH_BYTES
                 break
             if not are_same_bytes(p, position, size, wanted, 0, size):
                 continue
@@ -94,7 +101,7 @@ def keep_key(payload: BytesIn, rows: Int64sOut, count: cython.Py_ssize_t, key: B
                 for f in range(ROW_WIDTH):
                     out[kept * ROW_WIDTH + f] = out[at + f]
             kept += 1
-    if kept == OUTSIDE:
+    if kept == NO_SUCH_BYTES:
         raise ValueError("a row points outside the payload")
     return kept
 
@@ -106,58 +113,6 @@ def check_range(length, first, count):
 
 
 ALL_BITS = cython.declare(cython.int, 255)
-
-
-def is_outside(collector, wanted):
-    """Whether the header of the next frame excludes it: a control batch, or no wanted offset or timestamp."""
-    p: cython.pointer[cython.const[cython.uchar]] = collector.p
-    at: cython.Py_ssize_t = collector.frames[collector.frame * FRAME_WIDTH + FRAME_POSITION]
-    magic: cython.longlong = collector.frames[collector.frame * FRAME_WIDTH + FRAME_MAGIC]
-    if magic < 0 or magic > MAGIC_V2:
-        return False
-    first = be64(p, at)
-    if magic == MAGIC_V2:
-        return (
-            (p[at + V2_FLAGS] & CONTROL) != 0
-            or first > wanted[WANTED_LAST]
-            or sum_of(first, be32(p, at + V2_LAST_OFFSET_DELTA)) < wanted[WANTED_FIRST]
-            or be64(p, at + V2_MAX_TIMESTAMP) < wanted[WANTED_EARLIEST]
-        )
-    # The offset of a compressed message is the last one inside, its timestamp the largest one.
-    return (
-        first < wanted[WANTED_FIRST]
-        or (first > wanted[WANTED_LAST] and (p[at + LEGACY_FLAGS] & CODEC) == 0)
-        or (magic == 1 and be64(p, at + V1_TIMESTAMP) < wanted[WANTED_EARLIEST])
-    )
-
-
-def continues_run(collector):
-    """Whether the next frame may be read in the call of a uniform collector; sets the fields that it decides on."""
-    p: cython.pointer[cython.const[cython.uchar]] = collector.p
-    row: cython.Py_ssize_t = collector.frame * FRAME_WIDTH
-    at: cython.Py_ssize_t = collector.frames[row + FRAME_POSITION]
-    magic: cython.longlong = collector.frames[row + FRAME_MAGIC]
-    delta: cython.longlong = 0
-    if not collector.is_begun:
-        collector.magic = magic
-    if not collector.frames[row + FRAME_STATE] & CRC_RIGHT or not 0 <= magic <= MAGIC_V2 or magic != collector.magic:
-        return False
-    if magic < MAGIC_V2:
-        if p[at + LEGACY_FLAGS] & (ALL_BITS - LOG_APPEND_TIME * magic):
-            return False
-    elif be64(p, at + V2_PRODUCER_ID) != -1 or be32(p, at + V2_COUNT) <= 0 or p[at + V2_ATTRIBUTES]:
-        return False
-    else:
-        delta = be32(p, at + V2_LAST_OFFSET_DELTA)
-    if be64(p, at) < collector.next_offset or delta < 0 or be64(p, at) >= INT64_MAX - delta:
-        return False
-    kind = kind_of(p, at, magic)
-    if not collector.is_begun:
-        collector.kind, collector.time = kind, time_of(p, at, magic)
-    elif kind != collector.kind or (kind == APPEND_TIME and time_of(p, at, magic) != collector.time):
-        return False
-    collector.reached = be64(p, at) + delta + 1
-    return True
 
 
 class Collector(FrameCursor):
@@ -180,7 +135,7 @@ class Collector(FrameCursor):
         self,
         buf: BytesIn,
         frames: Int64sIn,
-        stop: cython.Py_ssize_t,
+        stop: Py_ssize_t,
         wanted: Int64sIn,
         rows: Int64sOut,
         headers: Int64sOut,
@@ -211,7 +166,59 @@ class Collector(FrameCursor):
         return status
 
 
-def collect_rows(collector, wanted):
+def is_outside(collector: Collector, wanted: Columns) -> bint:
+    """Whether the header of the next frame excludes it: a control batch, or no wanted offset or timestamp."""
+    p: Bytes = collector.p
+    at: Py_ssize_t = collector.frames[collector.frame * FRAME_WIDTH + FRAME_POSITION]
+    magic: longlong = collector.frames[collector.frame * FRAME_WIDTH + FRAME_MAGIC]
+    if magic < 0 or magic > MAGIC_V2:
+        return False
+    first = be64(p, at)
+    if magic == MAGIC_V2:
+        return (
+            (p[at + V2_FLAGS] & CONTROL) != 0
+            or first > wanted[WANTED_LAST]
+            or sum_of(first, be32(p, at + V2_LAST_OFFSET_DELTA)) < wanted[WANTED_FIRST]
+            or be64(p, at + V2_MAX_TIMESTAMP) < wanted[WANTED_EARLIEST]
+        )
+    # The offset of a compressed message is the last one inside, its timestamp the largest one.
+    return (
+        first < wanted[WANTED_FIRST]
+        or (first > wanted[WANTED_LAST] and (p[at + LEGACY_FLAGS] & CODEC) == 0)
+        or (magic == 1 and be64(p, at + V1_TIMESTAMP) < wanted[WANTED_EARLIEST])
+    )
+
+
+def continues_run(collector: Collector) -> bint:
+    """Whether the next frame may be read in the call of a uniform collector; sets the fields that it decides on."""
+    p: Bytes = collector.p
+    row: Py_ssize_t = collector.frame * FRAME_WIDTH
+    at: Py_ssize_t = collector.frames[row + FRAME_POSITION]
+    magic: longlong = collector.frames[row + FRAME_MAGIC]
+    delta: longlong = 0
+    if not collector.is_begun:
+        collector.magic = magic
+    if not collector.frames[row + FRAME_STATE] & CRC_RIGHT or not 0 <= magic <= MAGIC_V2 or magic != collector.magic:
+        return False
+    if magic < MAGIC_V2:
+        if p[at + LEGACY_FLAGS] & (ALL_BITS - LOG_APPEND_TIME * magic):
+            return False
+    elif be64(p, at + V2_PRODUCER_ID) != -1 or be32(p, at + V2_COUNT) <= 0 or p[at + V2_ATTRIBUTES]:
+        return False
+    else:
+        delta = be32(p, at + V2_LAST_OFFSET_DELTA)
+    if be64(p, at) < collector.next_offset or delta < 0 or be64(p, at) >= INT64_MAX - delta:
+        return False
+    kind = kind_of(p, at, magic)
+    if not collector.is_begun:
+        collector.kind, collector.time = kind, time_of(p, at, magic)
+    elif kind != collector.kind or (kind == APPEND_TIME and time_of(p, at, magic) != collector.time):
+        return False
+    collector.reached = be64(p, at) + delta + 1
+    return True
+
+
+def collect_rows(collector: Collector, wanted: Columns) -> cython.int:
     while collector.frame < collector.stop:
         at = collector.frame * FRAME_WIDTH
         if collector.is_uniform:
@@ -236,36 +243,36 @@ def collect_rows(collector, wanted):
     return DONE
 
 
-def stamp(rows: Int64sOut, count: cython.Py_ssize_t, kind: cython.longlong) -> None:
+def stamp(rows: Int64sOut, count: Py_ssize_t, kind: longlong) -> None:
     """Sets ROW_CHECK of rows of a v2 batch that were read elsewhere, as `Collector.collect` does."""
-    check: cython.longlong = row_check(0, True, kind)
+    check: longlong = row_check(0, True, kind)
     check_range(len(rows) // ROW_WIDTH, 0, count)
     for k in range(count):
         rows[k * ROW_WIDTH + ROW_CHECK] = check
 
 
-def count_invalid(rows: Int64sIn, count: cython.Py_ssize_t) -> int:
+def count_invalid(rows: Int64sIn, count: Py_ssize_t) -> int:
     """Returns the number of rows of messages with a wrong checksum."""
-    wrong: cython.Py_ssize_t = 0
+    wrong: Py_ssize_t = 0
     check_range(len(rows) // ROW_WIDTH, 0, count)
     for k in range(count):
         wrong += not (rows[k * ROW_WIDTH + ROW_CHECK] >> CHECK_VALID_SHIFT) & 1
     return wrong
 
 
-def keep(rows: Int64sOut, count: cython.Py_ssize_t, wanted: Int64sIn) -> int:
+def keep(rows: Int64sOut, count: Py_ssize_t, wanted: Int64sIn) -> int:
     """Moves the rows that are valid and wanted to the front. Returns their number.
 
     A row without a timestamp is wanted only if all timestamps are.
     """
-    kept: cython.Py_ssize_t = 0
+    kept: Py_ssize_t = 0
     check_range(len(rows) // ROW_WIDTH, 0, count)
     check_length(len(wanted), WANTED_WIDTH)
-    first: cython.longlong = wanted[WANTED_FIRST]
-    last: cython.longlong = wanted[WANTED_LAST]
-    earliest: cython.longlong = wanted[WANTED_EARLIEST]
-    latest: cython.longlong = wanted[WANTED_LATEST]
-    any_time: cython.bint = earliest == -INT64_MAX - 1 and latest == INT64_MAX
+    first: longlong = wanted[WANTED_FIRST]
+    last: longlong = wanted[WANTED_LAST]
+    earliest: longlong = wanted[WANTED_EARLIEST]
+    latest: longlong = wanted[WANTED_LATEST]
+    any_time: bint = earliest == -INT64_MAX - 1 and latest == INT64_MAX
     for k in range(count):
         at = k * ROW_WIDTH
         check = rows[at + ROW_CHECK]
@@ -282,12 +289,7 @@ def keep(rows: Int64sOut, count: cython.Py_ssize_t, wanted: Int64sIn) -> int:
 
 
 def fitting(
-    rows: Int64sIn,
-    headers: Int64sIn,
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    parts: cython.int,
-    left: cython.longlong,
+    rows: Int64sIn, headers: Int64sIn, first: Py_ssize_t, stop: Py_ssize_t, parts: cython.int, left: longlong
 ) -> tuple:
     """Returns the end of the rows from ``first`` on whose parts fit into ``left`` bytes, and the bytes left.
 
@@ -308,9 +310,7 @@ def fitting(
     return stop, left
 
 
-def kinds(
-    rows: Int64sIn, first: cython.Py_ssize_t, stop: cython.Py_ssize_t, out: Int32sOut, at: cython.Py_ssize_t
-) -> None:
+def kinds(rows: Int64sIn, first: Py_ssize_t, stop: Py_ssize_t, out: Int32sOut, at: Py_ssize_t) -> None:
     """Writes timestamp types as Kafka's ids from out[at] on: -1 none, 0 CreateTime, 1 LogAppendTime."""
     check_range(len(rows) // ROW_WIDTH, 0, stop)
     check_range(len(out), at, stop - first)
@@ -320,19 +320,19 @@ def kinds(
 
 def times(
     rows: Int64sIn,
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    scale: cython.longlong,
+    first: Py_ssize_t,
+    stop: Py_ssize_t,
+    scale: longlong,
     out: Int64sOut,
     valid: BytesOut,
-    at: cython.Py_ssize_t,
+    at: Py_ssize_t,
 ) -> int:
     """Writes timestamps times ``scale`` (1 for ms, 1000 for us) from out[at] on. Returns how many overflow.
 
     Null if there is none (-1, or a format without timestamps), or if the product overflows int64, as by damage or a
     wrong clock.
     """
-    overflows: cython.Py_ssize_t = 0
+    overflows: Py_ssize_t = 0
     check_range(len(rows) // ROW_WIDTH, 0, stop)
     check_range(len(out), at, stop - first)
     check_range(8 * len(valid), at, stop - first)
@@ -352,9 +352,7 @@ def times(
     return overflows
 
 
-def header_ends(
-    rows: Int64sIn, first: cython.Py_ssize_t, stop: cython.Py_ssize_t, ends: Int32sOut, at: cython.Py_ssize_t
-) -> int:
+def header_ends(rows: Int64sIn, first: Py_ssize_t, stop: Py_ssize_t, ends: Int32sOut, at: Py_ssize_t) -> int:
     """Writes the ends of the headers of each row from ends[at + 1] on. Returns the last one.
 
     ends[at] is the end of the preceding headers. Raises ValueError if an end exceeds int32.
@@ -370,11 +368,9 @@ def header_ends(
     return total
 
 
-def headers_of(
-    rows: Int64sIn, first: cython.Py_ssize_t, stop: cython.Py_ssize_t, headers: Int64sIn, out: Int64sOut
-) -> int:
+def headers_of(rows: Int64sIn, first: Py_ssize_t, stop: Py_ssize_t, headers: Int64sIn, out: Int64sOut) -> int:
     """Copies the header rows of the rows to ``out``. Returns their number."""
-    count: cython.Py_ssize_t = 0
+    count: Py_ssize_t = 0
     check_range(len(rows) // ROW_WIDTH, 0, stop)
     for k in range(first, stop):
         at = k * ROW_WIDTH
@@ -395,13 +391,13 @@ def headers_of(
 # and only compaction makes gaps. Rows of headers: BATCH_*. Times of ``wanted`` are ignored.
 
 
-def is_given(rows, batch, max_batch_bytes):
+def is_given(rows: Columns, batch: Py_ssize_t, max_batch_bytes: longlong) -> bint:
     """Whether the header of a batch gives the offsets of its records."""
-    at: cython.Py_ssize_t = batch * BATCH_WIDTH
-    first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
-    last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
-    codec: cython.longlong = rows[at + BATCH_ATTRIBUTES] & CODEC
-    record_bytes: cython.longlong = max_batch_bytes if codec else rows[at + BATCH_SIZE] - V2_HEADER_BYTES
+    at: Py_ssize_t = batch * BATCH_WIDTH
+    first: longlong = rows[at + BATCH_FIRST_OFFSET]
+    last: longlong = rows[at + BATCH_LAST_OFFSET]
+    codec: longlong = rows[at + BATCH_ATTRIBUTES] & CODEC
+    record_bytes: longlong = max_batch_bytes if codec else rows[at + BATCH_SIZE] - V2_HEADER_BYTES
     if not rows[at + BATCH_STATE] & CRC_RIGHT or rows[at + BATCH_MAGIC] != MAGIC_V2 or codec > HIGHEST_CODEC:
         return False
     if first < 0 or last < first or rows[at + BATCH_COUNT] != last - first + 1:
@@ -420,9 +416,7 @@ class HeaderOffsets:
         self.delta = 0
         self.max_batch_bytes = max_batch_bytes
 
-    def fill(
-        self, rows: Int64sIn, stop: cython.Py_ssize_t, wanted: Int64sIn, out: Int64sOut, at: cython.Py_ssize_t
-    ) -> int:
+    def fill(self, rows: Int64sIn, stop: Py_ssize_t, wanted: Int64sIn, out: Int64sOut, at: Py_ssize_t) -> int:
         """Writes the wanted offsets from out[at] on, and returns where they end.
 
         It stops where ``out`` is full, at a batch whose header does not give its offsets, and at the batch ``stop``.
@@ -435,7 +429,7 @@ class HeaderOffsets:
         if self.batch == stop or at == len(out):
             return at
         headers, asked, offsets = int64s_in(rows), int64s_in(wanted), int64s_out(out)
-        capacity: cython.Py_ssize_t = len(out)
+        capacity: Py_ssize_t = len(out)
         with cython.nogil:
             while self.batch < stop and is_given(headers, self.batch, self.max_batch_bytes):
                 row = self.batch * BATCH_WIDTH
@@ -453,9 +447,9 @@ class HeaderOffsets:
                 self.delta = 0
         return at
 
-    def next_given(self, rows: Int64sIn, stop: cython.Py_ssize_t) -> int:
+    def next_given(self, rows: Int64sIn, stop: Py_ssize_t) -> int:
         """Returns the next batch from ``batch`` on whose header gives the offsets, or ``stop``."""
-        batch: cython.Py_ssize_t = self.batch
+        batch: Py_ssize_t = self.batch
         check_range(len(rows) // BATCH_WIDTH, batch, stop - batch)
         headers = int64s_in(rows)
         while batch < stop and not is_given(headers, batch, self.max_batch_bytes):

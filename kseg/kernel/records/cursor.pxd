@@ -4,10 +4,6 @@ from kseg.kernel.codecs.expand cimport Expansion, ExpansionBuffer
 from kseg.kernel.records.messages cimport Message
 from kseg.kernel.records.records cimport RecordCursor, RecordsHeader, RecordTable
 
-cdef enum:
-    # Where the records of an area are.
-    IN_BUFFER, EXPANDED, OPENED
-
 # The records of one batch: bytes ``first`` to ``end`` of ``payload``; ``walk``: the next record.
 cdef struct Area:
     int source
@@ -44,14 +40,8 @@ cdef int use_frames(
 ) except -1
 cdef int extend(FrameCursor cursor, ExpansionBuffer expansion) except -1
 cdef int use_rows(FrameCursor cursor, long long[::1] rows, long long[::1] headers) except -1
-cdef int begin_area(Area* area) noexcept nogil
-cdef int open_area(
-    const unsigned char* p, Py_ssize_t at, Py_ssize_t size, const Expansion* expansion, Py_ssize_t used, Area* area
-) noexcept nogil
-cdef bint rest_is_right(const Area* area) noexcept nogil
-cdef int open_frame(FrameCursor cursor) noexcept nogil
-cdef int read_rows(FrameCursor cursor) noexcept nogil
-cdef void leave(FrameCursor cursor, Py_ssize_t stop) noexcept nogil
 cdef void check_frames(
     Py_ssize_t length, const long long[::1] frames, Py_ssize_t first, Py_ssize_t stop, Py_ssize_t width
 ) except *
+
+include "kseg/kernel/records/cursor.pxi"

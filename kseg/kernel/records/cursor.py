@@ -5,18 +5,26 @@ Other frames are left to the caller, whole. The loops over records are classes t
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, expand_area, use_expansion
-from cython.cimports.kseg.kernel.records.messages import is_plain, kind_of, put_row, row_check, time_of
+from cython import Py_ssize_t, bint, longlong, pointer, void
+from cython.cimports.kseg.kernel.codecs.expand import Expansion, expand_area, use_expansion
+from cython.cimports.kseg.kernel.records.messages import Message, is_plain, kind_of, put_row, row_check, time_of
 from cython.cimports.kseg.kernel.records.records import (
     FLAG_NOT_RISING,
     FLAG_OUT_OF_RANGE,
-    TOO_MANY_HEADERS,
     RecordCursor,
+    RecordsHeader,
+    RecordTable,
     append_records,
     begin_records,
     read_records_header,
     walk_records,
 )
+
+if not cython.compiled:  # kseg._build declares these constants for C
+    # Where the records of an area are.
+    IN_BUFFER, EXPANDED, OPENED = 0, 1, 2
+
+    Area = cython.struct(header=RecordsHeader, walk=RecordCursor)
 
 
 class FrameCursor:
@@ -29,6 +37,8 @@ class FrameCursor:
     """
 
     def __init__(self, frame=0):
+        if not cython.compiled:
+            self.expansion, self.area, self.message, self.table = Expansion(), Area(), Message(), RecordTable()
         self.frame = frame
         self.record = self.records = self.needed = 0
         self.is_open = self.is_expanded = False
@@ -58,7 +68,7 @@ def use_frames(cursor, buffer, frames, stop, width, expansion, opened):
 
 def extend(cursor, expansion):
     """Extends the buffer for the next frame. Returns NEEDS_BUFFER if the loop must try again, else NOT_PLAIN."""
-    position: cython.Py_ssize_t = cursor.frames[cursor.frame * cursor.width + FRAME_POSITION]
+    position: Py_ssize_t = cursor.frames[cursor.frame * cursor.width + FRAME_POSITION]
     if not expansion.extend(cursor.p[position + V2_FLAGS] & CODEC):
         return NOT_PLAIN
     use_expansion(cython.address(cursor.expansion), expansion)
@@ -72,9 +82,9 @@ def use_rows(cursor, rows, headers):
     return check_length(cursor.table.row_capacity, max(cursor.table.row_count, 1))
 
 
-def begin_area(area):
+def begin_area(area: pointer[Area]) -> cython.int:
     """Begins with the first record. NOT_PLAIN if there are more records than offsets, or than fit into the bytes."""
-    count: cython.longlong = area.header.count
+    count: longlong = area.header.count
     begin_records(cython.address(area.walk), area.first, -1)
     if count == 0:
         return DONE if area.first == area.end else NOT_PLAIN
@@ -83,7 +93,9 @@ def begin_area(area):
     return NOT_PLAIN
 
 
-def open_area(p, at, size, expansion, used, area):
+def open_area(
+    p: Bytes, at: Py_ssize_t, size: Py_ssize_t, expansion: pointer[Expansion], used: Py_ssize_t, area: pointer[Area]
+) -> cython.int:
     """Opens the v2 batch at p[at], decompressed behind ``used`` bytes of a buffer. DONE, NOT_PLAIN or NEEDS_BUFFER."""
     if size < V2_HEADER_BYTES:
         return NOT_PLAIN
@@ -102,7 +114,7 @@ def open_area(p, at, size, expansion, used, area):
     return begin_area(area)
 
 
-def rest_is_right(area):
+def rest_is_right(area: pointer[Area]) -> bint:
     """Checks the records behind the last one that was read, and their offsets. Reads no further."""
     rest = cython.declare(RecordCursor)
     begin_records(cython.address(rest), area.walk.position, 0)
@@ -113,21 +125,21 @@ def rest_is_right(area):
     return not (area.walk.flags | rest.flags) & (FLAG_NOT_RISING | FLAG_OUT_OF_RANGE)
 
 
-def open_frame(cursor):
+def open_frame(cursor: FrameCursor) -> cython.int:
     """Opens the next frame. Returns DONE, NOT_PLAIN, NEEDS_BUFFER, or FULL if the rows of others must be used first.
 
     All rows refer to the same payload: the buffer, or the expansion buffer.
     """
-    area: cython.pointer[Area] = cython.address(cursor.area)
-    at: cython.Py_ssize_t = cursor.frame * cursor.width
-    position: cython.Py_ssize_t = cursor.frames[at + FRAME_POSITION]
-    size: cython.Py_ssize_t = cursor.frames[at + FRAME_SIZE]
-    magic: cython.longlong = cursor.frames[at + FRAME_MAGIC]
-    used: cython.Py_ssize_t = 0
+    area: pointer[Area] = cython.address(cursor.area)
+    at: Py_ssize_t = cursor.frame * cursor.width
+    position: Py_ssize_t = cursor.frames[at + FRAME_POSITION]
+    size: Py_ssize_t = cursor.frames[at + FRAME_SIZE]
+    magic: longlong = cursor.frames[at + FRAME_MAGIC]
+    used: Py_ssize_t = 0
     if not cursor.frames[at + FRAME_STATE] & CRC_RIGHT or size < ENTRY_OVERHEAD:
         return NOT_PLAIN
     if cursor.table.row_count:
-        must_expand: cython.bint = magic == MAGIC_V2 and (cursor.p[position + V2_FLAGS] & CODEC) != 0
+        must_expand: bint = magic == MAGIC_V2 and (cursor.p[position + V2_FLAGS] & CODEC) != 0
         if must_expand != cursor.is_expanded:
             return FULL
         if cursor.is_expanded:
@@ -154,15 +166,15 @@ def open_frame(cursor):
     return DONE
 
 
-def read_rows(cursor):
+def read_rows(cursor: FrameCursor) -> cython.int:
     """Opens the next frame unless it is open, and appends its next rows.
 
     Returns DONE, or as `open_frame`; MORE_HEADERS: one record has more headers than fit. The first call for a frame
     checks all its records.
     """
-    area: cython.pointer[Area] = cython.address(cursor.area)
-    first_header: cython.Py_ssize_t = cursor.table.header_count
-    was_open: cython.bint = cursor.is_open
+    area: pointer[Area] = cython.address(cursor.area)
+    first_header: Py_ssize_t = cursor.table.header_count
+    was_open: bint = cursor.is_open
     status: cython.int = DONE
     if not was_open:
         status = open_frame(cursor)
@@ -192,13 +204,13 @@ def read_rows(cursor):
         return DONE
     cursor.table.row_count = cursor.first_row
     cursor.table.header_count = first_header
-    if status == TOO_MANY_HEADERS:
+    if status == MORE_HEADERS:
         cursor.needed = 2 * cursor.table.header_capacity + 8
-        return MORE_HEADERS
+        return status
     return NOT_PLAIN
 
 
-def leave(cursor, stop):
+def leave(cursor: FrameCursor, stop: Py_ssize_t) -> void:
     """Marks the rows up to ``stop`` as used. Behind the last one of a frame the next frame follows."""
     cursor.records += stop - cursor.first_row
     cursor.first_row = stop
@@ -209,7 +221,7 @@ def leave(cursor, stop):
 
 def check_frames(length, frames, first, stop, width):
     """Raises ValueError unless there are rows of frames first to stop that lie within ``length`` bytes."""
-    last: cython.Py_ssize_t = (stop - 1) * width
+    last: Py_ssize_t = (stop - 1) * width
     if first < 0 or len(frames) < stop * width:
         raise ValueError("no such frames")
     if first < stop and (

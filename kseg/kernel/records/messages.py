@@ -18,6 +18,16 @@ type of its own.
 """
 
 import cython
+from cython import Py_ssize_t, bint, longlong, pointer, void
+
+if not cython.compiled:  # kseg._build declares these constants for C
+    # Modes of reading v0 and v1.
+    STRICT, AS_DUMPED, SIZES_ONLY = 0, 1, 2
+
+    # In place of a timestamp type: each message has its own.
+    OWN = -1
+
+    Message = cython.struct()
 
 native_setup()
 
@@ -26,9 +36,9 @@ REASONS = {
     MISFIT: "a key or value does not fit its message",
     UNKNOWN_MAGIC: "the magic of a message is unknown",
 }
-SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)  # before a key, a value or an entry of 0.7
+SIZE_BYTES = cython.declare(Py_ssize_t, 4)  # before a key, a value or an entry of 0.7
 # The smallest value of the size field of v0: CRC, magic, attributes, and the sizes of key and value.
-MIN_V0_BYTES = cython.declare(cython.longlong, 14)
+MIN_V0_BYTES = cython.declare(longlong, 14)
 
 
 class MessageWalk:
@@ -48,50 +58,50 @@ class MessageWalk:
         self.timestamp = timestamp
         self.mode = mode
 
-    def read(self, payload: BytesIn, rows: Int64sOut = None, is_07: cython.bint = False) -> int:
+    def read(self, payload: BytesIn, rows: Int64sOut = None, is_07: bint = False) -> int:
         """Walks entries, writing rows. Returns DONE, FULL, COMPRESSED, CUT or a key of REASONS.
 
         Without rows it walks a v0 or v1 set for ``count`` and ``last_offset``, which offsets of v1 depend on. Raises
         ValueError if a buffer is too short.
         """
-        capacity: cython.Py_ssize_t = 0 if rows is None else len(rows) // ROW_WIDTH
-        end: cython.Py_ssize_t = len(payload)
+        capacity: Py_ssize_t = 0 if rows is None else len(rows) // ROW_WIDTH
+        end: Py_ssize_t = len(payload)
         if self.position < 0 or (capacity < 1 and rows is not None):
             raise ValueError("a buffer is too short")
         p = bytes_in(payload)
-        out: cython.pointer[cython.longlong] = int64s_out(rows) if capacity else cython.NULL
+        out: OutColumns = int64s_out(rows) if capacity else cython.NULL
         with cython.nogil:
             status = walk_set(self, p, end, out, capacity, is_07)
         return status
 
 
-def row_check(crc, is_right, kind):
+def row_check(crc: longlong, is_right: longlong, kind: longlong) -> longlong:
     """Returns ROW_CHECK: a stored CRC, whether it is right, and the timestamp type."""
     return crc | (is_right << CHECK_VALID_SHIFT) | (kind << CHECK_KIND_SHIFT)
 
 
-def kind_in(check):
+def kind_in(check: longlong) -> longlong:
     """Returns the timestamp type in ROW_CHECK."""
     return (check >> CHECK_KIND_SHIFT) & CHECK_KIND_BITS
 
 
-def time_of(p, at, magic):
+def time_of(p: Bytes, at: Py_ssize_t, magic: cython.int) -> longlong:
     """Returns the timestamp of the entry at p[at], the largest one of a batch; -1 for v0."""
     if magic == 0:
         return -1
     return be64(p, at + (V2_MAX_TIMESTAMP if magic >= MAGIC_V2 else V1_TIMESTAMP))
 
 
-def kind_of(p, at, magic):
+def kind_of(p: Bytes, at: Py_ssize_t, magic: cython.int) -> cython.int:
     """Returns the timestamp type of the entry at p[at]."""
     if magic == 0:
         return NO_TIME
     return APPEND_TIME if p[at + (V2_FLAGS if magic >= MAGIC_V2 else LEGACY_FLAGS)] & LOG_APPEND_TIME else CREATE_TIME
 
 
-def read_sizes(p, at, message):
+def read_sizes(p: Bytes, at: Py_ssize_t, message: pointer[Message]) -> bint:
     """Reads positions and sizes of key and value of the v0 or v1 entry at p[at]. False if the key does not fit."""
-    field: cython.Py_ssize_t = at + (V1_HEADER_BYTES if message.magic else V0_HEADER_BYTES)
+    field: Py_ssize_t = at + (V1_HEADER_BYTES if message.magic else V0_HEADER_BYTES)
     message.key_size = be32(p, field)
     field += SIZE_BYTES
     if message.after - field < SIZE_BYTES or message.key_size > message.after - field - SIZE_BYTES:
@@ -104,7 +114,7 @@ def read_sizes(p, at, message):
     return True
 
 
-def is_plain(p, at, size, magic, message):
+def is_plain(p: Bytes, at: Py_ssize_t, size: Py_ssize_t, magic: cython.int, message: pointer[Message]) -> bint:
     """Whether the v0 or v1 entry at p[at] is uncompressed, and its key and value, which are read, fill it exactly."""
     message.magic = magic
     message.after = at + size
@@ -115,9 +125,12 @@ def is_plain(p, at, size, magic, message):
     return message.value + (message.value_size if message.value_size > 0 else 0) == message.after
 
 
-def put_row(message, offset, timestamp, check, rows, number):
+def put_row(
+    message: pointer[Message], offset: longlong, timestamp: longlong, check: longlong, rows: OutColumns,
+    number: Py_ssize_t,
+) -> void:  # fmt: skip
     """Writes a row for an entry whose fields are read."""
-    row: cython.Py_ssize_t = number * ROW_WIDTH
+    row: Py_ssize_t = number * ROW_WIDTH
     rows[row + ROW_OFFSET] = offset
     rows[row + ROW_TIMESTAMP] = timestamp
     rows[row + ROW_SEQUENCE] = -1
@@ -130,10 +143,10 @@ def put_row(message, offset, timestamp, check, rows, number):
     rows[row + ROW_CHECK] = check
 
 
-def read_frame(walk, p, end, is_07, message):
+def read_frame(walk: MessageWalk, p: Bytes, end: Py_ssize_t, is_07: bint, message: pointer[Message]) -> cython.int:
     """Sets the end and the magic of the entry at the position. Returns DONE on success, CUT or a key of REASONS."""
-    overhead: cython.Py_ssize_t = V07_SIZE_BYTES if is_07 else ENTRY_OVERHEAD
-    least: cython.longlong = V07_MIN_BYTES - V07_SIZE_BYTES if is_07 else MIN_V0_BYTES
+    overhead: Py_ssize_t = V07_SIZE_BYTES if is_07 else ENTRY_OVERHEAD
+    least: longlong = V07_MIN_BYTES - V07_SIZE_BYTES if is_07 else MIN_V0_BYTES
     if end - walk.position < overhead:
         return CUT
     size = be32(p, walk.position + overhead - SIZE_BYTES)
@@ -150,7 +163,7 @@ def read_frame(walk, p, end, is_07, message):
     return DONE
 
 
-def read_fields(walk, p, is_07, message):
+def read_fields(walk: MessageWalk, p: Bytes, is_07: bint, message: pointer[Message]) -> cython.int:
     """Sets positions and sizes of key and value of that entry. Returns DONE on success, COMPRESSED or MISFIT."""
     if is_07:
         message.key, message.key_size = 0, -1
@@ -171,12 +184,14 @@ def read_fields(walk, p, is_07, message):
     return DONE
 
 
-def walk_set(walk, p, end, rows, capacity, is_07):
+def walk_set(
+    walk: MessageWalk, p: Bytes, end: Py_ssize_t, rows: OutColumns, capacity: Py_ssize_t, is_07: bint
+) -> cython.int:
     """Walks a message set. With a ``capacity`` of 0 it writes no rows, and reads no fields for them."""
     message = cython.declare(Message)
-    kind: cython.longlong
-    timestamp: cython.longlong
-    stored: cython.longlong
+    kind: longlong
+    timestamp: longlong
+    stored: longlong
     walk.row_count = 0
     while walk.position < end:
         if walk.row_count >= capacity > 0:

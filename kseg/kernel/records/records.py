@@ -10,8 +10,21 @@ Any negative key or value length is null, as Kafka reads it. Over-long varints a
 """
 
 import cython
+from cython import Py_ssize_t, bint, longlong, pointer, ulonglong, void
 
 from kseg.limits import MAX_HEADERS
+
+if not cython.compiled:  # kseg._build declares these constants for C
+    # Irregularities of well-formed records.
+    FLAG_NOT_RISING = 1
+    FLAG_OUT_OF_RANGE = 2
+    FLAG_ATTRIBUTES = 4
+    FLAG_NULL_KEY = 8
+
+    RecordFields = cython.struct()
+    RecordsHeader = cython.struct()
+    RecordCursor = cython.struct()
+    RecordTable = cython.struct()
 
 REASONS = {
     BAD_LENGTH: "the length of a record is no varint",
@@ -26,30 +39,30 @@ REASONS = {
     TOO_SHORT_FIELDS: "a record is longer than its fields",
     BYTES_LEFT: "bytes are left after the last record",
     NEGATIVE_COUNT: "the record count is negative",
-    TOO_MANY_HEADERS: f"a record has more than {MAX_HEADERS} headers, which kseg does not read",
+    MORE_HEADERS: f"a record has more than {MAX_HEADERS} headers, which kseg does not read",
 }
 
 
-def read_varlong(p, i, end, fields):
+def read_varlong(p: Bytes, i: Py_ssize_t, end: Py_ssize_t, fields: pointer[RecordFields]) -> Py_ssize_t:
     """Reads the timestamp delta at i. Returns its size; 0 if it does not end within 10 bytes or before end."""
-    value: cython.ulonglong = 0
+    value: ulonglong = 0
     for k in range(min(end - i, 10)):
-        value |= cython.cast(cython.ulonglong, cython.cast(cython.ulonglong, p[i + k] & 127) << (7 * k))
+        value |= cython.cast(ulonglong, cython.cast(ulonglong, p[i + k] & 127) << (7 * k))
         if p[i + k] < 128:
-            fields.timestamp_delta = cython.cast(cython.longlong, (value >> 1) ^ (0 - (value & 1)))
+            fields.timestamp_delta = cython.cast(longlong, (value >> 1) ^ (0 - (value & 1)))
             return k + 1
     return 0
 
 
-def fitting_size(p, i, after):
+def fitting_size(p: Bytes, i: Py_ssize_t, after: Py_ssize_t) -> longlong:
     """Returns the size of a key or value at i in the form of `varint`; 0 if its bytes do not fit before ``after``."""
-    r: cython.longlong = varint(p, i, after)
+    r: longlong = varint(p, i, after)
     return r if r >> VARINT_VALUE_SHIFT <= after - i - (r & VARINT_LENGTH_MASK) else 0
 
 
-def read_fields(p, i, end, fields):
+def read_fields(p: Bytes, i: Py_ssize_t, end: Py_ssize_t, fields: pointer[RecordFields]) -> cython.int:
     """Reads the fields of the record at i up to its headers, whatever its shape: DONE, or a key of REASONS."""
-    r: cython.longlong = varint(p, i, end)
+    r: longlong = varint(p, i, end)
     if r == 0:
         return BAD_LENGTH
     used = r & VARINT_LENGTH_MASK
@@ -96,7 +109,9 @@ def read_fields(p, i, end, fields):
     return DONE
 
 
-def read_headers(p, i, end, count, headers, first, store):
+def read_headers(
+    p: Bytes, i: Py_ssize_t, end: Py_ssize_t, count: longlong, headers: OutColumns, first: longlong, store: bint
+) -> Py_ssize_t:
     """Reads ``count`` headers at i. Returns the position behind them or -status. ``store``: add rows at ``first``."""
     for k in range(count):
         r = varint(p, i, end)
@@ -127,24 +142,24 @@ def read_headers(p, i, end, count, headers, first, store):
     return i
 
 
-def content_bytes(rows, row):
+def content_bytes(rows: Columns, row: Py_ssize_t) -> longlong:
     """Returns the size of key and value of a record, whose columns begin at ``row``."""
     return max(rows[row + ROW_KEY_SIZE], 0) + max(rows[row + ROW_VALUE_SIZE], 0)
 
 
-def header_bytes(headers, first, count):
+def header_bytes(headers: Columns, first: longlong, count: longlong) -> longlong:
     """Returns the size of keys and values of ``count`` headers from row ``first`` on."""
-    size: cython.longlong = 0
+    size: longlong = 0
     for k in range(first, first + count):
         h = k * HEADER_WIDTH
         size += headers[h + HEADER_KEY_SIZE] + max(headers[h + HEADER_VALUE_SIZE], 0)
     return size
 
 
-_MAX_HEADERS = cython.declare(cython.longlong, MAX_HEADERS)
+_MAX_HEADERS = cython.declare(longlong, MAX_HEADERS)
 
 
-def increment_sequence(sequence, delta):
+def increment_sequence(sequence: longlong, delta: longlong) -> longlong:
     """Returns the sequence ``delta`` after another; 2147483647 is followed by 0.
 
     The int arithmetic of Kafka's DefaultRecordBatch.incrementSequence, overflows of hostile values included.
@@ -159,7 +174,7 @@ def sequence_after(base, delta):
     return -1 if base == -1 else increment_sequence(base, delta)
 
 
-def read_records_header(p, at, header):
+def read_records_header(p: Bytes, at: Py_ssize_t, header: pointer[RecordsHeader]) -> void:
     """Reads the fields of the v2 batch header at p[at] that a walk over its records needs."""
     header.count = be32(p, at + V2_COUNT)
     header.base_offset = be64(p, at + V2_BASE_OFFSET)
@@ -170,7 +185,7 @@ def read_records_header(p, at, header):
     header.last_offset_delta = be32(p, at + V2_LAST_OFFSET_DELTA)
 
 
-def begin_records(cursor, position, largest_timestamp):
+def begin_records(cursor: pointer[RecordCursor], position: Py_ssize_t, largest_timestamp: longlong) -> void:
     """Sets a cursor to the first record of a batch."""
     cursor.index = 0
     cursor.position = position
@@ -179,10 +194,12 @@ def begin_records(cursor, position, largest_timestamp):
     cursor.largest_timestamp = largest_timestamp
 
 
-def append_row(fields, timestamp, header, table):
-    rows: cython.pointer[cython.longlong] = table.rows
-    row: cython.Py_ssize_t = table.row_count * ROW_WIDTH
-    delta: cython.longlong = fields.offset_delta
+def append_row(
+    fields: pointer[RecordFields], timestamp: longlong, header: pointer[RecordsHeader], table: pointer[RecordTable]
+) -> void:
+    rows: OutColumns = table.rows
+    row: Py_ssize_t = table.row_count * ROW_WIDTH
+    delta: longlong = fields.offset_delta
     rows[row + ROW_OFFSET] = sum_of(header.base_offset, delta)
     rows[row + ROW_TIMESTAMP] = timestamp
     rows[row + ROW_SEQUENCE] = increment_sequence(header.base_sequence, delta) if header.base_sequence >= 0 else -1
@@ -202,14 +219,17 @@ def append_row(fields, timestamp, header, table):
     table.header_count += fields.header_count
 
 
-def append_records(p, end, cursor, header, table):
+def append_records(
+    p: Bytes, end: Py_ssize_t, cursor: pointer[RecordCursor], header: pointer[RecordsHeader],
+    table: pointer[RecordTable],
+) -> cython.int:  # fmt: skip
     """Reads records from the cursor to ``end``, and appends rows until they are full; without rows it only checks.
 
     Returns DONE, FULL (the rows are full: call again) or a key of REASONS; the cursor is at the record concerned.
     """
-    first: cython.Py_ssize_t = table.row_count
-    has_rows: cython.bint = table.row_capacity > 0
-    at: cython.Py_ssize_t
+    first: Py_ssize_t = table.row_count
+    has_rows: bint = table.row_capacity > 0
+    at: Py_ssize_t
     fields = cython.declare(RecordFields)
     if header.count < 0:
         return NEGATIVE_COUNT
@@ -225,7 +245,7 @@ def append_records(p, end, cursor, header, table):
             if table.header_capacity >= 0 and (
                 count > _MAX_HEADERS or (has_rows and table.header_count + count > table.header_capacity)
             ):
-                return FULL if table.row_count > first else TOO_MANY_HEADERS
+                return FULL if table.row_count > first else MORE_HEADERS
             at = read_headers(
                 p, at, fields.after, count, table.headers, table.header_count, has_rows and table.header_capacity >= 0
             )
@@ -255,7 +275,9 @@ def append_records(p, end, cursor, header, table):
     return BYTES_LEFT if header.count > 0 and cursor.position != end else DONE
 
 
-def walk_records(p, end, cursor, header):
+def walk_records(
+    p: Bytes, end: Py_ssize_t, cursor: pointer[RecordCursor], header: pointer[RecordsHeader]
+) -> cython.int:
     """`append_records` without rows: only checks, and sets the flags of the cursor."""
     table = cython.declare(RecordTable)
     table.rows = table.headers = cython.NULL
@@ -274,6 +296,8 @@ class RecordWalk:
     """
 
     def __init__(self, data: BytesIn, position=0):
+        if not cython.compiled:
+            self.header, self.cursor, self.table = RecordsHeader(), RecordCursor(), RecordTable()
         read_records_header(bytes_in(data, V2_HEADER_BYTES), 0, cython.address(self.header))
         begin_records(cython.address(self.cursor), position, -1)
         self._show(DONE)
@@ -296,7 +320,7 @@ class RecordWalk:
             self.table.rows, self.table.row_capacity = int64s_out(rows), len(rows) // ROW_WIDTH
             self.table.headers, self.table.header_capacity = int64s_out(headers), len(headers) // HEADER_WIDTH
         p = bytes_in(payload)
-        end: cython.Py_ssize_t = len(payload)
+        end: Py_ssize_t = len(payload)
         with cython.nogil:
             status = append_records(
                 p, end, cython.address(self.cursor), cython.address(self.header), cython.address(self.table)

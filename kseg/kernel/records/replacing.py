@@ -6,8 +6,9 @@ codec packs well, so that a compressed log does not grow.
 """
 
 import cython
+from cython import Py_ssize_t, longlong, ulonglong, void
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
-from cython.cimports.kseg.kernel.compact.key_map import KeyHash, hash_key
+from cython.cimports.kseg.kernel.compact.key_map import KeyHash, Secret, hash_key
 from cython.cimports.kseg.kernel.records.cursor import (
     FrameCursor,
     check_frames,
@@ -18,35 +19,43 @@ from cython.cimports.kseg.kernel.records.cursor import (
     use_rows,
 )
 
+if not cython.compiled:  # kseg._build declares these constants for C
+    # The longest field whose replacement is a permutation: no two such fields get the same bytes.
+    LONGEST_PERMUTED = 8
+    ROUNDS = 4
+    # Of the message that a round of the permutation hashes: its number, the size of the field, half of its bits.
+    ROUND_SIZE, ROUND_HALF, ROUND_BYTES = 1, 2, 6
+    LETTERS = 26
+
 native_setup()
 
-HASH_BYTES = cython.declare(cython.Py_ssize_t, 16)
+HASH_BYTES = cython.declare(Py_ssize_t, 16)
 
 
-def permuted(value, size, secret):
+def permuted(value: ulonglong, size: cython.int, secret: Secret) -> ulonglong:
     """Returns the permutation of a number of ``size`` bytes."""
     block = cython.declare(cython.uchar[ROUND_BYTES])
     found = cython.declare(KeyHash)
     bits: cython.int = 4 * size
-    mask: cython.ulonglong = (cython.cast(cython.ulonglong, 1) << bits) - 1
-    left: cython.ulonglong = value >> bits
-    right: cython.ulonglong = value & mask
+    mask: ulonglong = (cython.cast(ulonglong, 1) << bits) - 1
+    left: ulonglong = value >> bits
+    right: ulonglong = value & mask
     for k in range(ROUNDS):
         block[0] = k
         block[ROUND_SIZE] = size
         put_big(block, ROUND_HALF, right, 4)
         hash_key(block, 0, ROUND_BYTES, secret, cython.address(found))
-        mixed: cython.ulonglong = left ^ (cython.cast(cython.ulonglong, found.high) & mask)
+        mixed: ulonglong = left ^ (cython.cast(ulonglong, found.high) & mask)
         left = right
         right = mixed
     return left << bits | right
 
 
-def replace_field(p, at, size, secret, out):
+def replace_field(p: Bytes, at: Py_ssize_t, size: longlong, secret: Secret, out: OutBytes) -> void:
     """Writes the replacement of ``size`` bytes at p[at] to out[at]; none if the size is negative. ``out`` may be p."""
     found = cython.declare(KeyHash)
-    value: cython.ulonglong = 0
-    done: cython.longlong = HASH_BYTES
+    value: ulonglong = 0
+    done: longlong = HASH_BYTES
     if size <= 0:
         return
     if size <= LONGEST_PERMUTED:
@@ -66,39 +75,11 @@ def replace_field(p, at, size, secret, out):
         done += more
 
 
-def replace_text(p, at, size, secret, out):
+def replace_text(p: Bytes, at: Py_ssize_t, size: longlong, secret: Secret, out: OutBytes) -> void:
     """As `replace_field`, by letters: header keys are text."""
     replace_field(p, at, size, secret, out)
     for k in range(size):
         out[at + k] = 97 + out[at + k] % LETTERS
-
-
-def replace_rows(replacer, p, rows, count, headers, out):
-    """Writes the replacements of all fields of ``count`` rows, whose positions are those of p, to ``out``."""
-    for k in range(count):
-        row = k * ROW_WIDTH
-        replace_field(p, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], replacer.secret, out)
-        replace_field(p, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE], replacer.secret, out)
-        replacer.keys += rows[row + ROW_KEY_SIZE] > 0
-        replacer.values += rows[row + ROW_VALUE_SIZE] > 0
-        for n in range(rows[row + ROW_HEADER_COUNT]):
-            header = (rows[row + ROW_HEADERS] + n) * HEADER_WIDTH
-            replace_field(p, headers[header + HEADER_VALUE], headers[header + HEADER_VALUE_SIZE], replacer.secret, out)
-            replacer.header_values += headers[header + HEADER_VALUE_SIZE] > 0
-            if replacer.with_header_keys:
-                replace_text(p, headers[header + HEADER_KEY], headers[header + HEADER_KEY_SIZE], replacer.secret, out)
-    replacer.replaced += count
-
-
-def seal_frame(frames, k, out):
-    """Writes the checksum of frame ``k``, an uncompressed one."""
-    at: cython.Py_ssize_t = k * FRAME_WIDTH
-    position: cython.Py_ssize_t = frames[at + FRAME_POSITION]
-    end: cython.Py_ssize_t = position + frames[at + FRAME_SIZE]
-    if frames[at + FRAME_MAGIC] == MAGIC_V2:
-        put_big(out, position + V2_CRC, crc32c(0, out, position + V2_ATTRIBUTES, end), 4)
-    else:
-        put_big(out, position + LEGACY_CRC, crc32(0, out, position + ENTRY_MAGIC, end), 4)
 
 
 class Replacer(FrameCursor):
@@ -121,7 +102,7 @@ class Replacer(FrameCursor):
         self,
         data: BytesIn,
         frames: Int64sIn,
-        count: cython.Py_ssize_t,
+        count: Py_ssize_t,
         rows: Int64sOut,
         headers: Int64sOut,
         out: BytesOut,
@@ -167,7 +148,7 @@ class Replacer(FrameCursor):
         return status
 
     def read_frames(
-        self, data: BytesIn, frames: Int64sIn, count: cython.Py_ssize_t, rows: Int64sOut, headers: Int64sOut
+        self, data: BytesIn, frames: Int64sIn, count: Py_ssize_t, rows: Int64sOut, headers: Int64sOut
     ) -> int:
         """Reads the rows of uncompressed frames from ``frame`` up to ``count`` that fit: ``row_count``.
 
@@ -188,7 +169,7 @@ class Replacer(FrameCursor):
         self.row_count = self.table.row_count
         return status
 
-    def seal(self, frames: Int64sIn, first: cython.Py_ssize_t, out: BytesOut) -> None:
+    def seal(self, frames: Int64sIn, first: Py_ssize_t, out: BytesOut) -> None:
         """Writes the checksums of uncompressed frames from ``first`` up to ``frame``. Raises ValueError if there are no
         such frames."""
         check_frames(len(out), frames, first, self.frame, FRAME_WIDTH)
@@ -197,7 +178,7 @@ class Replacer(FrameCursor):
             for k in range(first, self.frame):
                 seal_frame(rows, k, target)
 
-    def replace(self, payload: BytesOut, rows: Int64sIn, count: cython.Py_ssize_t, headers: Int64sIn) -> None:
+    def replace(self, payload: BytesOut, rows: Int64sIn, count: Py_ssize_t, headers: Int64sIn) -> None:
         """Replaces the fields of ``count`` rows in place. Raises ValueError if there are no such rows."""
         if count <= 0 or len(payload) == 0:
             return
@@ -212,3 +193,33 @@ class Replacer(FrameCursor):
             out: BytesOut = found
             replace_field(bytes_out(out), 0, len(found), self.secret, bytes_out(out))
         return bytes(found)
+
+
+def replace_rows(
+    replacer: Replacer, p: Bytes, rows: Columns, count: Py_ssize_t, headers: Columns, out: OutBytes
+) -> void:
+    """Writes the replacements of all fields of ``count`` rows, whose positions are those of p, to ``out``."""
+    for k in range(count):
+        row = k * ROW_WIDTH
+        replace_field(p, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], replacer.secret, out)
+        replace_field(p, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE], replacer.secret, out)
+        replacer.keys += rows[row + ROW_KEY_SIZE] > 0
+        replacer.values += rows[row + ROW_VALUE_SIZE] > 0
+        for n in range(rows[row + ROW_HEADER_COUNT]):
+            header = (rows[row + ROW_HEADERS] + n) * HEADER_WIDTH
+            replace_field(p, headers[header + HEADER_VALUE], headers[header + HEADER_VALUE_SIZE], replacer.secret, out)
+            replacer.header_values += headers[header + HEADER_VALUE_SIZE] > 0
+            if replacer.with_header_keys:
+                replace_text(p, headers[header + HEADER_KEY], headers[header + HEADER_KEY_SIZE], replacer.secret, out)
+    replacer.replaced += count
+
+
+def seal_frame(frames: Columns, k: Py_ssize_t, out: OutBytes) -> void:
+    """Writes the checksum of frame ``k``, an uncompressed one."""
+    at: Py_ssize_t = k * FRAME_WIDTH
+    position: Py_ssize_t = frames[at + FRAME_POSITION]
+    end: Py_ssize_t = position + frames[at + FRAME_SIZE]
+    if frames[at + FRAME_MAGIC] == MAGIC_V2:
+        put_big(out, position + V2_CRC, crc32c(0, out, position + V2_ATTRIBUTES, end), 4)
+    else:
+        put_big(out, position + LEGACY_CRC, crc32(0, out, position + ENTRY_MAGIC, end), 4)

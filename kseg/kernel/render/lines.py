@@ -1,9 +1,9 @@
 """The lines of batches and of their records: as kafka-dump-log (4.4) prints them, byte for byte, and as JSON Lines."""
 
 import cython
+from cython import Py_ssize_t, bint, longlong, pointer
 from cython.cimports.kseg.kernel.native import escape
 from cython.cimports.kseg.kernel.native.escape import (
-    NOT_UTF8,
     put,
     put_base64,
     put_field,
@@ -17,6 +17,22 @@ from cython.cimports.kseg.kernel.native.escape import (
 from cython.cimports.kseg.kernel.records.messages import kind_in, kind_of, time_of
 from cython.cimports.kseg.kernel.records.records import sequence_after
 
+if not cython.compiled:  # kseg._build declares these constants for C
+    # What is printed. DEEP: the records of each batch; CONTENTS: their keys and values, in JSON those of headers too;
+    # LINE_ONLY: the line of a batch, whatever the frame holds.
+    DEEP = 1
+    CONTENTS = 2
+    LINE_ONLY = 16
+    # In text. SKIP_METADATA: nothing but keys and values; ESCAPE: control characters as \n, \r, \t or \xNN.
+    SKIP_METADATA = 4
+    ESCAPE = 8
+    # In JSON: the object form, whatever the bytes are.
+    BASE64_KEYS = 32
+    BASE64_VALUES = 64
+
+    Context = cython.struct()
+    Line = cython.struct(context=Context)
+
 # Records as JSON Lines: one object per line, keys in the order that ``kseg dump --format json`` promises.
 #
 # Only mandatory escapes are used. Bytes are a string if they are strict UTF-8 (no surrogates, no over-long forms),
@@ -26,7 +42,9 @@ from cython.cimports.kseg.kernel.records.records import sequence_after
 escape.shuffle_setup()
 
 
-def put_json_bytes(line, start, size, as_base64, o):
+def put_json_bytes(
+    line: pointer[Line], start: Py_ssize_t, size: Py_ssize_t, as_base64: bint, o: Py_ssize_t
+) -> Py_ssize_t:
     """Writes null, a string or the object form. Negative if the output is full."""
     if size < 0:
         return put(line.out, o, b"null")
@@ -41,9 +59,9 @@ def put_json_bytes(line, start, size, as_base64, o):
     return after
 
 
-def put_headers(line, row, o):
-    headers: cython.pointer[cython.const[cython.longlong]] = line.headers
-    h: cython.Py_ssize_t = line.rows[row + ROW_HEADERS] * HEADER_WIDTH
+def put_headers(line: pointer[Line], row: Py_ssize_t, o: Py_ssize_t) -> Py_ssize_t:
+    headers: Columns = line.headers
+    h: Py_ssize_t = line.rows[row + ROW_HEADERS] * HEADER_WIDTH
     o = put(line.out, o, b',"headers":[')
     for k in range(line.rows[row + ROW_HEADER_COUNT]):
         if k:
@@ -62,10 +80,10 @@ def put_headers(line, row, o):
     return put(line.out, o, b"]")
 
 
-def put_fields(line, row, o):
+def put_fields(line: pointer[Line], row: Py_ssize_t, o: Py_ssize_t) -> Py_ssize_t:
     """Writes the object of a record without its end; ``row``: its first column. Negative if the output is full."""
-    out: cython.pointer[cython.uchar] = line.out
-    rows: cython.pointer[cython.const[cython.longlong]] = line.rows
+    out: OutBytes = line.out
+    rows: Columns = line.rows
     kind: cython.int = line.kind
     o = put_raw(out, o, line.context.record, line.context.record_size)
     o = put_int(out, o, line.position)
@@ -107,17 +125,17 @@ def put_fields(line, row, o):
 # values and header keys appear as Java's ``new String(bytes, UTF_8)`` shows them: U+FFFD for malformed UTF-8.
 
 
-def put_text(line, start, size, o):
+def put_text(line: pointer[Line], start: Py_ssize_t, size: Py_ssize_t, o: Py_ssize_t) -> Py_ssize_t:
     """Writes ``size`` bytes from ``start`` on. Negative if the output is full."""
     if line.flags & ESCAPE:
         return put_visible(line.out, o, line.limit, line.p, start, size)
     return put_java(line.out, o, line.limit, line.p, start, size)
 
 
-def put_metadata(line, row, o):
+def put_metadata(line: pointer[Line], row: Py_ssize_t, o: Py_ssize_t) -> Py_ssize_t:
     """Writes the line of a record up to its key; ``row``: its first column. Negative if the output is full."""
-    out: cython.pointer[cython.uchar] = line.out
-    rows: cython.pointer[cython.const[cython.longlong]] = line.rows
+    out: OutBytes = line.out
+    rows: Columns = line.rows
     if line.flags & SKIP_METADATA:
         return o
     o = put_number(out, o, b"| offset: ", rows[row + ROW_OFFSET])
@@ -142,11 +160,11 @@ def put_metadata(line, row, o):
     return put(out, o, b"]")
 
 
-def put_contents(line, row, o):
+def put_contents(line: pointer[Line], row: Py_ssize_t, o: Py_ssize_t) -> Py_ssize_t:
     """Writes the key and the value of a record, unless they are null. Negative if the output is full."""
-    out: cython.pointer[cython.uchar] = line.out
-    rows: cython.pointer[cython.const[cython.longlong]] = line.rows
-    is_first: cython.bint = line.flags & SKIP_METADATA
+    out: OutBytes = line.out
+    rows: Columns = line.rows
+    is_first: bint = line.flags & SKIP_METADATA
     if not line.flags & CONTENTS:
         return o
     if rows[row + ROW_KEY_SIZE] >= 0:
@@ -169,11 +187,11 @@ def use_loops(level: cython.int) -> int:
     return best
 
 
-def put_bool(out, o, value):
+def put_bool(out: OutBytes, o: Py_ssize_t, value: bint) -> Py_ssize_t:
     return put(out, o, b"true") if value else put(out, o, b"false")
 
 
-def put_codec(out, o, codec):
+def put_codec(out: OutBytes, o: Py_ssize_t, codec: cython.int) -> Py_ssize_t:
     if codec == 0:
         return put(out, o, b"none")
     if codec == GZIP:
@@ -188,7 +206,7 @@ def put_codec(out, o, codec):
     return put(out, put_int(out, o, codec), b")")
 
 
-def put_text_kind(out, o, kind):
+def put_text_kind(out: OutBytes, o: Py_ssize_t, kind: cython.int) -> Py_ssize_t:
     if kind == CREATE_TIME:
         return put(out, o, b" CreateTime: ")
     if kind == APPEND_TIME:
@@ -196,14 +214,14 @@ def put_text_kind(out, o, kind):
     return put(out, o, b" NoTimestampType: ")
 
 
-def put_v2(line, o, p, at):
+def put_v2(line: pointer[Line], o: Py_ssize_t, p: Bytes, at: Py_ssize_t) -> Py_ssize_t:
     """Writes the fields of a v2 batch from its base offset to its delete horizon."""
-    out: cython.pointer[cython.uchar] = line.out
-    is_json: cython.bint = line.is_json
+    out: OutBytes = line.out
+    is_json: bint = line.is_json
     attributes: cython.int = p[at + V2_FLAGS]
-    base: cython.longlong = be64(p, at + V2_BASE_OFFSET)
-    sequence: cython.longlong = be32(p, at + V2_BASE_SEQUENCE)
-    delta: cython.longlong = be32(p, at + V2_LAST_OFFSET_DELTA)
+    base: longlong = be64(p, at + V2_BASE_OFFSET)
+    sequence: longlong = be32(p, at + V2_BASE_SEQUENCE)
+    delta: longlong = be32(p, at + V2_LAST_OFFSET_DELTA)
     o = put_field(out, o, is_json, b"baseOffset: ", b',"baseOffset":', base, False)
     o = put_field(out, o, is_json, b" lastOffset: ", b',"lastOffset":', sum_of(base, delta), False)
     o = put_field(out, o, is_json, b" count: ", b',"count":', be32(p, at + V2_COUNT), False)
@@ -226,14 +244,16 @@ def put_v2(line, o, p, at):
     return put(out, put_number(out, o, b"[", be64(p, at + V2_BASE_TIMESTAMP)), b"]")
 
 
-def put_text_batch(line, o, p, at, frames, frame, origin):
+def put_text_batch(
+    line: pointer[Line], o: Py_ssize_t, p: Bytes, at: Py_ssize_t, frames: Columns, frame: Py_ssize_t, origin: longlong
+) -> Py_ssize_t:
     """Writes the line of the frame with columns from ``frame`` on; its header of 61 bytes is at p[at].
 
     The line is shorter than the margin. ``origin`` is added to the frame's position.
     """
-    out: cython.pointer[cython.uchar] = line.out
-    magic: cython.longlong = frames[frame + FRAME_MAGIC]
-    is_valid: cython.bint = frames[frame + FRAME_STATE] & CRC_RIGHT and 0 <= magic <= MAGIC_V2
+    out: OutBytes = line.out
+    magic: longlong = frames[frame + FRAME_MAGIC]
+    is_valid: bint = frames[frame + FRAME_STATE] & CRC_RIGHT and 0 <= magic <= MAGIC_V2
     attributes: cython.int = p[at + V2_FLAGS] if magic >= MAGIC_V2 else p[at + LEGACY_FLAGS]
     if magic >= MAGIC_V2:
         o = put_v2(line, o, p, at)
@@ -252,23 +272,25 @@ def put_text_batch(line, o, p, at, frames, frame, origin):
     return put(out, o, b"\n")
 
 
-def put_json_codec(out, o, codec):
+def put_json_codec(out: OutBytes, o: Py_ssize_t, codec: cython.int) -> Py_ssize_t:
     o = put(out, o, b',"compression":"')
     o = put_codec(out, o, codec)
     return put(out, o, b'"')
 
 
-def put_json_kind(out, o, kind):
+def put_json_kind(out: OutBytes, o: Py_ssize_t, kind: cython.int) -> Py_ssize_t:
     if kind == APPEND_TIME:
         return put(out, o, b',"timestampType":"LogAppendTime"')
     return put(out, o, b',"timestampType":"CreateTime"')
 
 
-def put_json_batch(line, o, p, frames, frame, origin):
+def put_json_batch(
+    line: pointer[Line], o: Py_ssize_t, p: Bytes, frames: Columns, frame: Py_ssize_t, origin: longlong
+) -> Py_ssize_t:
     """Writes the object of a plain batch, whose columns begin at ``frame``; fewer bytes than the line's margin."""
-    out: cython.pointer[cython.uchar] = line.out
-    at: cython.Py_ssize_t = frames[frame + FRAME_POSITION]
-    magic: cython.longlong = frames[frame + FRAME_MAGIC]
+    out: OutBytes = line.out
+    at: Py_ssize_t = frames[frame + FRAME_POSITION]
+    magic: longlong = frames[frame + FRAME_MAGIC]
     o = put_raw(out, o, line.context.batch, line.context.batch_size)
     o = put_int(out, o, at + origin)
     o = put_number(out, o, b',"size":', frames[frame + FRAME_SIZE])

@@ -15,9 +15,4 @@ cdef class Renderer(FrameCursor):
     cdef bint decodes, is_begun
     cdef object _context, _program
 
-cdef int full(Renderer renderer, Py_ssize_t row) noexcept nogil
-cdef bint has_plain_header(Renderer renderer) noexcept nogil
-cdef Py_ssize_t put_batch(Renderer renderer, Py_ssize_t at) noexcept nogil
-cdef Py_ssize_t write_rows(Renderer renderer, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
-cdef int open_rows(Renderer renderer) noexcept nogil
-cdef int write_batches(Renderer renderer) noexcept nogil
+include "kseg/kernel/render/rendering.pxi"

@@ -5,6 +5,7 @@
 """
 
 import cython
+from cython import Py_ssize_t, bint, longlong, pointer
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.native.escape import put
 from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, leave, read_rows, use_frames, use_rows
@@ -25,23 +26,23 @@ from cython.cimports.kseg.kernel.render.lines import (
 from cython.cimports.kseg.kernel.render.schema import UNREADABLE, Job, put_decoded
 
 MIN_OUTPUT_BYTES = 4096
-NO_ROW = cython.declare(cython.Py_ssize_t, -1)
-PADDED_HEADER_BYTES = cython.declare(cython.Py_ssize_t, 64)
+NO_ROW = cython.declare(Py_ssize_t, -1)
+PADDED_HEADER_BYTES = cython.declare(Py_ssize_t, 64)
 # Free bytes that a new line requires, besides its context, and the bytes reserved behind its limit.
-TEXT_MARGIN = cython.declare(cython.Py_ssize_t, 1024)
-JSON_MARGIN = cython.declare(cython.Py_ssize_t, 1536)
-DECODED_MARGIN = cython.declare(cython.Py_ssize_t, 2048)
-TAIL = cython.declare(cython.Py_ssize_t, 512)
-DECODED_TAIL = cython.declare(cython.Py_ssize_t, 1024)
+TEXT_MARGIN = cython.declare(Py_ssize_t, 1024)
+JSON_MARGIN = cython.declare(Py_ssize_t, 1536)
+DECODED_MARGIN = cython.declare(Py_ssize_t, 2048)
+TAIL = cython.declare(Py_ssize_t, 512)
+DECODED_TAIL = cython.declare(Py_ssize_t, 1024)
 # Bytes of a line without key, value and headers, and of a header without its key and value.
-LINE_MARGIN = cython.declare(cython.Py_ssize_t, 1024)
-HEADER_MARGIN = cython.declare(cython.Py_ssize_t, 32)
+LINE_MARGIN = cython.declare(Py_ssize_t, 1024)
+HEADER_MARGIN = cython.declare(Py_ssize_t, 32)
 
 
 class Renderer(FrameCursor):
     """Prints batches and records into output buffers of the caller.
 
-    ``flags``: DEEP and others of lines.pxd. ``context``: texts about the file for JSON lines (Context of lines.pxd):
+    ``flags``: DEEP and others of `kseg.kernel.render.lines`. ``context``: texts about the file for JSON lines:
     bytes for a batch, a record and a place; None for text. ``program``: decodes keys and values.
 
     ``written``: bytes used of the output. ``batches`` and ``records``: numbers printed. ``origin`` is added to printed
@@ -51,6 +52,8 @@ class Renderer(FrameCursor):
 
     def __init__(self, flags=0, context=None, program=None):
         FrameCursor.__init__(self)
+        if not cython.compiled:
+            self.line, self.job = Line(), Job()
         self.is_begun = False
         self.written = self.row = self.batches = self.origin = 0
         self.show(flags, context, program)
@@ -78,7 +81,7 @@ class Renderer(FrameCursor):
             self.job.code, self.job.names = int64s_in(program[0]), names
             self.line.margin += DECODED_MARGIN
 
-    def _take_output(self, rows: Int64sOut, headers: Int64sOut, out: BytesOut, decodes: cython.bint):
+    def _take_output(self, rows: Int64sOut, headers: Int64sOut, out: BytesOut, decodes: bint):
         if not 0 <= self.written <= len(out) or len(out) < MIN_OUTPUT_BYTES:
             raise ValueError("the output is too small, or there is no such place in it")
         if decodes and self._program is None:
@@ -95,7 +98,7 @@ class Renderer(FrameCursor):
         self,
         buf: BytesIn,
         frames: Int64sIn,
-        stop: cython.Py_ssize_t,
+        stop: Py_ssize_t,
         rows: Int64sOut,
         headers: Int64sOut,
         out: BytesOut,
@@ -131,18 +134,18 @@ class Renderer(FrameCursor):
         payload: BytesIn,
         rows: Int64sOut,
         headers: Int64sOut,
-        stop: cython.Py_ssize_t,
+        stop: Py_ssize_t,
         magic: cython.int,
         kind: cython.int,
         out: BytesOut,
-        decodes: cython.bint = False,
+        decodes: bint = False,
     ) -> int:
         """Prints rows ``record`` to ``stop`` of one batch; their positions count from the start of ``payload``.
 
         ``origin``: position of the batch. ``kind``: its timestamp type; in JSON, rows of v0 and v1 have their own.
         Returns DONE, FULL, TOO_SMALL or, with ``decodes``, NEEDS_DECODING. Raises ValueError for inconsistent buffers.
         """
-        first: cython.Py_ssize_t = self.record
+        first: Py_ssize_t = self.record
         if not 0 <= first <= stop <= len(rows) // ROW_WIDTH or not NO_TIME <= kind <= APPEND_TIME:
             raise ValueError("no such rows, or no such timestamp type")
         self._take_output(rows, headers, out, decodes)
@@ -161,27 +164,27 @@ class Renderer(FrameCursor):
         return DONE if reached == stop else full(self, reached)
 
 
-def full(renderer, row):
+def full(renderer: Renderer, row: Py_ssize_t) -> cython.int:
     """Returns the status if the line of a row does not fit, and sets ``needed`` to the size of output to request.
 
     It suffices for a record without escapes, and is at least twice the capacity. The worst case of escaping, six times
     the size, would be wasted for most records.
     """
-    at: cython.Py_ssize_t = row * ROW_WIDTH
-    rows: cython.pointer[cython.longlong] = renderer.table.rows
-    count: cython.longlong = rows[at + ROW_HEADER_COUNT]
-    needed: cython.longlong = LINE_MARGIN + HEADER_MARGIN * count + content_bytes(rows, at)
+    at: Py_ssize_t = row * ROW_WIDTH
+    rows: OutColumns = renderer.table.rows
+    count: longlong = rows[at + ROW_HEADER_COUNT]
+    needed: longlong = LINE_MARGIN + HEADER_MARGIN * count + content_bytes(rows, at)
     needed += header_bytes(renderer.table.headers, rows[at + ROW_HEADERS], count)
     renderer.needed = max(needed, 2 * renderer.line.capacity)
     return FULL if renderer.written else TOO_SMALL
 
 
-def has_plain_header(renderer):
+def has_plain_header(renderer: Renderer) -> bint:
     """Whether the next batch has no problem in its header, and the header alone suffices to print its line."""
-    at: cython.Py_ssize_t = renderer.frame * FRAME_WIDTH
-    position: cython.Py_ssize_t = renderer.frames[at + FRAME_POSITION]
-    size: cython.Py_ssize_t = renderer.frames[at + FRAME_SIZE]
-    magic: cython.longlong = renderer.frames[at + FRAME_MAGIC]
+    at: Py_ssize_t = renderer.frame * FRAME_WIDTH
+    position: Py_ssize_t = renderer.frames[at + FRAME_POSITION]
+    size: Py_ssize_t = renderer.frames[at + FRAME_SIZE]
+    magic: longlong = renderer.frames[at + FRAME_MAGIC]
     if not renderer.frames[at + FRAME_STATE] & CRC_RIGHT or magic < 0 or magic > MAGIC_V2:
         return False
     if magic < MAGIC_V2:
@@ -195,10 +198,10 @@ def has_plain_header(renderer):
     )
 
 
-def put_batch(renderer, at):
+def put_batch(renderer: Renderer, at: Py_ssize_t) -> Py_ssize_t:
     """Prints the line of the frame whose columns begin ``at``. Returns the position behind it."""
-    line: cython.pointer[Line] = cython.address(renderer.line)
-    position: cython.Py_ssize_t = renderer.frames[at + FRAME_POSITION]
+    line: pointer[Line] = cython.address(renderer.line)
+    position: Py_ssize_t = renderer.frames[at + FRAME_POSITION]
     header = cython.declare(cython.uchar[64])
     if line.is_json:
         return put_json_batch(line, renderer.written, renderer.p, renderer.frames, at, renderer.origin)
@@ -210,17 +213,17 @@ def put_batch(renderer, at):
     return put_text_batch(line, renderer.written, header, 0, renderer.frames, at, renderer.origin)
 
 
-def write_rows(renderer, first, stop):
+def write_rows(renderer: Renderer, first: Py_ssize_t, stop: Py_ssize_t) -> Py_ssize_t:
     """Prints rows and advances ``written``. Returns the first row that does not fit, else ``stop``.
 
     If it sets the row of the renderer, it returns that row, whose line is printed up to its key.
     """
-    line: cython.pointer[Line] = cython.address(renderer.line)
-    job: cython.pointer[Job] = cython.address(renderer.job)
-    is_bare: cython.bint = renderer.flags & SKIP_METADATA
-    decodes: cython.bint = renderer.decodes
-    o: cython.Py_ssize_t = renderer.written
-    row: cython.Py_ssize_t = first
+    line: pointer[Line] = cython.address(renderer.line)
+    job: pointer[Job] = cython.address(renderer.job)
+    is_bare: bint = renderer.flags & SKIP_METADATA
+    decodes: bint = renderer.decodes
+    o: Py_ssize_t = renderer.written
+    row: Py_ssize_t = first
     line.flags = renderer.flags
     job.is_control = renderer.is_control
     if decodes:
@@ -250,7 +253,7 @@ def write_rows(renderer, first, stop):
     return row
 
 
-def open_rows(renderer):
+def open_rows(renderer: Renderer) -> cython.int:
     """Reads the next rows of the next frame, unless some are left. Returns DONE, or as `read_rows`."""
     status: cython.int = DONE
     if not renderer.is_open or renderer.first_row == renderer.table.row_count:
@@ -262,8 +265,8 @@ def open_rows(renderer):
     return status
 
 
-def write_batches(renderer):
-    is_deep: cython.bint = renderer.flags & DEEP and not renderer.flags & LINE_ONLY
+def write_batches(renderer: Renderer) -> cython.int:
+    is_deep: bint = renderer.flags & DEEP and not renderer.flags & LINE_ONLY
     while renderer.frame < renderer.stop:
         at = renderer.frame * FRAME_WIDTH
         if is_deep:

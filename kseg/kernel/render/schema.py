@@ -1,5 +1,7 @@
 """Renders Kafka's generated messages (KIP-482) as JSON, with the result of `kseg.formats.schema`, from a program.
 
+The second decoder of such messages: `dump --offsets-decoder` takes a 25th of the time that the first one takes.
+
 Only plain messages are rendered. Others are UNREADABLE, and the caller uses `kseg.formats.schema`: malformed messages,
 text that is not UTF-8, tags that the schema does not know.
 
@@ -25,17 +27,45 @@ flexible. At their STRUCT, ``code`` has the number of versions, followed by the 
 """
 
 import cython
+from cython import Py_ssize_t, bint, longlong, pointer
 from cython.cimports.kseg.kernel.native import escape
 from cython.cimports.kseg.kernel.native.escape import put, put_base64, put_int, put_json, put_number
+
+if not cython.compiled:  # kseg._build declares these constants for C
+    COUNT, MIXED, KNOWN, STRUCT_HEAD = range(4)
+    KIND, FLAGS, NAME, NAME_SIZE, TAG, DEFAULT, STRUCT, WEIGHT, FIELD_WIDTH = range(9)
+    I8, I16, U16, I32, I64, BOOL, UUID, STR, BYTES, NESTED, SWITCH, PROTOCOL = range(1, 13)
+    IS_ARRAY = 1
+    IS_NULLABLE = 2
+    IS_DEFAULT_NULL = 4
+    TAGS = 16
+    PADDING = 32
+
+    # Indexes of the head of a program's code: the framing, the numbers of record types and versions, then tables with
+    # the index of the description of each message, or 0: of a key for each type, of a value for each type and version.
+    FRAMING, TYPES, VERSIONS, TABLES = range(4)
+
+    # Values of FRAMING.
+    COORDINATOR = 1
+    FRAMED = 2
+
+    # Columns of the description of a message: the text before its fields, its struct, whether it is flexible.
+    MESSAGE_LEAD, MESSAGE_LEAD_SIZE, MESSAGE_STRUCT, MESSAGE_FLEXIBLE = range(4)
+
+    # Types of control records that end a transaction.
+    ABORT = 0
+    COMMIT = 1
+
+    Job = cython.struct()
 
 escape.shuffle_setup()
 
 
-MAX_ITEMS = cython.declare(cython.longlong, 1 << 16)
-LARGEST_SHORT = cython.declare(cython.longlong, 0x7FFF)
+MAX_ITEMS = cython.declare(longlong, 1 << 16)
+LARGEST_SHORT = cython.declare(longlong, 0x7FFF)
 
 
-def put_name(job, o, position, size):
+def put_name(job: pointer[Job], o: Py_ssize_t, position: longlong, size: longlong) -> Py_ssize_t:
     """Writes a text of the program."""
     if size <= PADDING:
         put_bytes(job.out, o, job.names, position, PADDING)  # one size for nearly all: no call, no loop
@@ -43,11 +73,11 @@ def put_name(job, o, position, size):
     return put_bytes(job.out, o, job.names, position, size)
 
 
-def uvarint(job):
+def uvarint(job: pointer[Job]) -> longlong:
     """Reads an unsigned varint; returns -1 if it is malformed or larger than the largest int."""
-    value: cython.longlong = 0
+    value: longlong = 0
     shift: cython.int = 0
-    byte: cython.longlong
+    byte: longlong
     while job.at < job.end and shift < 35:
         byte = job.p[job.at]
         job.at += 1
@@ -58,9 +88,9 @@ def uvarint(job):
     return -1
 
 
-def read_length(job, is_text):
+def read_length(job: pointer[Job], is_text: bint) -> longlong:
     """Reads the length of a str, or else of bytes or an array. -1: null; UNREADABLE: malformed or too long."""
-    width: cython.Py_ssize_t = 2 if is_text else 4
+    width: Py_ssize_t = 2 if is_text else 4
     if job.is_flexible:
         found = uvarint(job) - 1
         if found < -1 or (is_text and found > LARGEST_SHORT):
@@ -75,9 +105,9 @@ def read_length(job, is_text):
     return found if found >= 0 else -1
 
 
-def read_number(job, kind):
+def read_number(job: pointer[Job], kind: longlong) -> longlong:
     """Reads a number of a kind before UUID; the caller has checked that its bytes remain."""
-    at: cython.Py_ssize_t = job.at
+    at: Py_ssize_t = job.at
     job.at = at + width_of(kind)
     if kind == I64:
         return be64(job.p, at)
@@ -90,7 +120,7 @@ def read_number(job, kind):
     return job.p[at] - 256 if job.p[at] >= 128 else job.p[at]
 
 
-def width_of(kind):
+def width_of(kind: longlong) -> Py_ssize_t:
     """Returns the size of a number or UUID in bytes."""
     if kind == I64:
         return 8
@@ -101,12 +131,12 @@ def width_of(kind):
     return 2 if kind == I16 or kind == U16 else 1
 
 
-def put_string(job, size, o):
+def put_string(job: pointer[Job], size: Py_ssize_t, o: Py_ssize_t) -> Py_ssize_t:
     """Writes the next ``size`` bytes as a JSON string; UNREADABLE if Java or Jackson write them differently."""
-    at: cython.Py_ssize_t = job.at
+    at: Py_ssize_t = job.at
     after = put_json(job.out, o, job.limit, job.p, at, size)
     if after < 0:
-        return OUTPUT_FULL if after == escape.OUTPUT_FULL else UNREADABLE
+        return OUTPUT_FULL if after == OUTPUT_FULL else UNREADABLE
     if job.as_jackson and after - o != size + 2:
         for k in range(at, at + size):
             if job.p[k] < 32 and not 8 <= job.p[k] <= 10 and job.p[k] != 12 and job.p[k] != 13:
@@ -115,9 +145,9 @@ def put_string(job, size, o):
     return after
 
 
-def put_binary(job, size, o):
+def put_binary(job: pointer[Job], size: Py_ssize_t, o: Py_ssize_t) -> Py_ssize_t:
     """Writes the next ``size`` bytes as a base64 string."""
-    at: cython.Py_ssize_t = job.at
+    at: Py_ssize_t = job.at
     job.at = at + size
     o = put(job.out, o, b'"')
     o = put_base64(job.out, o, job.limit, job.p, at, size)
@@ -126,7 +156,7 @@ def put_binary(job, size, o):
     return put(job.out, o, b'"')
 
 
-def put_uuid(job, o):
+def put_uuid(job: pointer[Job], o: Py_ssize_t) -> Py_ssize_t:
     """Writes 16 bytes as org.apache.kafka.common.Uuid prints them: base64url, 22 characters."""
     o = put_binary(job, 16, o) - 3
     if o < 0:
@@ -139,12 +169,12 @@ def put_uuid(job, o):
     return put(job.out, o, b'"')
 
 
-def put_protocol(job, versions, size, o):
+def put_protocol(job: pointer[Job], versions: Py_ssize_t, size: Py_ssize_t, o: Py_ssize_t) -> Py_ssize_t:
     """Writes the message in the next ``size`` bytes, at least 2; bytes may remain after it."""
-    end: cython.Py_ssize_t = job.end
-    behind: cython.Py_ssize_t = job.at + size
-    is_flexible: cython.bint = job.is_flexible
-    version: cython.longlong = be16(job.p, job.at)
+    end: Py_ssize_t = job.end
+    behind: Py_ssize_t = job.at + size
+    is_flexible: bint = job.is_flexible
+    version: longlong = be16(job.p, job.at)
     if version < 0 or version >= job.code[versions]:
         return UNREADABLE
     job.at += 2
@@ -157,12 +187,12 @@ def put_protocol(job, versions, size, o):
     return o
 
 
-def put_sized(job, field, may_be_null, o):
+def put_sized(job: pointer[Job], field: Py_ssize_t, may_be_null: bint, o: Py_ssize_t) -> Py_ssize_t:
     """Writes a str or bytes, or the message in them."""
-    kind: cython.longlong = job.code[field + KIND]
-    is_text: cython.bint = kind == STR or kind == SWITCH
-    size: cython.longlong = read_length(job, is_text)
-    place: cython.longlong = job.code[field + STRUCT]
+    kind: longlong = job.code[field + KIND]
+    is_text: bint = kind == STR or kind == SWITCH
+    size: longlong = read_length(job, is_text)
+    place: longlong = job.code[field + STRUCT]
     if size < 0:
         return put(job.out, o, b"null") if size == -1 and may_be_null else UNREADABLE
     if kind == PROTOCOL and job.is_switched and size >= 2:
@@ -177,10 +207,10 @@ def put_sized(job, field, may_be_null, o):
     return put_string(job, size, o)
 
 
-def put_value(job, field, may_be_null, o):
+def put_value(job: pointer[Job], field: Py_ssize_t, may_be_null: bint, o: Py_ssize_t) -> Py_ssize_t:
     """Writes a value, or an element of an array."""
-    kind: cython.longlong = job.code[field + KIND]
-    presence: cython.longlong = 1
+    kind: longlong = job.code[field + KIND]
+    presence: longlong = 1
     if kind == STR or kind == BYTES or kind > NESTED:
         return put_sized(job, field, may_be_null, o)
     if kind == NESTED:
@@ -213,10 +243,10 @@ def put_value(job, field, may_be_null, o):
     return put(job.out, o, b'"')
 
 
-def put_field(job, field, o):
+def put_field(job: pointer[Job], field: Py_ssize_t, o: Py_ssize_t) -> Py_ssize_t:
     """Writes a field with its name, after a comma if it is not the first of its struct."""
-    flags: cython.longlong = job.code[field + FLAGS]
-    is_first: cython.longlong = job.out[o - 1] == 123  # {
+    flags: longlong = job.code[field + FLAGS]
+    is_first: longlong = job.out[o - 1] == 123  # {
     if o > job.limit:
         return OUTPUT_FULL
     o = put_name(job, o, job.code[field + NAME] + is_first, job.code[field + NAME_SIZE] - is_first)
@@ -240,12 +270,12 @@ def put_field(job, field, o):
     return put(job.out, o, b"]")
 
 
-def is_default(job, field):
+def is_default(job: pointer[Job], field: Py_ssize_t) -> bint:
     """Whether the next tagged field has its default value; such fields are not written. Skips it then."""
-    kind: cython.longlong = job.code[field + KIND]
-    flags: cython.longlong = job.code[field + FLAGS]
-    at: cython.Py_ssize_t = job.at
-    is_equal: cython.bint
+    kind: longlong = job.code[field + KIND]
+    flags: longlong = job.code[field + FLAGS]
+    at: Py_ssize_t = job.at
+    is_equal: bint
     if flags & IS_ARRAY or kind == STR or kind == BYTES:
         is_equal = uvarint(job) == (0 if flags & IS_DEFAULT_NULL else 1)
     elif kind > UUID:
@@ -264,9 +294,9 @@ def is_default(job, field):
     return is_equal
 
 
-def is_default_struct(job, field, start, end):
+def is_default_struct(job: pointer[Job], field: Py_ssize_t, start: Py_ssize_t, end: Py_ssize_t) -> bint:
     """Whether a tagged field, written to ``out`` from start to end, is a struct with its default value."""
-    default: cython.longlong = job.code[field + DEFAULT]
+    default: longlong = job.code[field + DEFAULT]
     if job.code[field + KIND] != NESTED or job.code[field + FLAGS] & IS_ARRAY:
         return False
     if end - start != job.code[field + WEIGHT]:
@@ -277,9 +307,9 @@ def is_default_struct(job, field, start, end):
     return True
 
 
-def read_tags(job, struct, count, places):
+def read_tags(job: pointer[Job], struct: Py_ssize_t, count: longlong, places: OutColumns) -> bint:
     """Sets start and end of the data of each tag, -1 if it is absent. False if tags are unknown or not ascending."""
-    last: cython.longlong = -1
+    last: longlong = -1
     for k in range(2 * TAGS):
         places[k] = -1
     for _ in range(count):
@@ -296,15 +326,17 @@ def read_tags(job, struct, count, places):
     return True
 
 
-def put_tagged(job, struct, count, start, begun, o):
+def put_tagged(
+    job: pointer[Job], struct: Py_ssize_t, count: longlong, start: Py_ssize_t, begun: Py_ssize_t, o: Py_ssize_t
+) -> Py_ssize_t:
     """Adds ``count`` tagged fields to the struct that was read from ``start`` on and written from ``begun`` up to o.
 
     If tagged fields come before others in the output (MIXED), the whole struct is written again.
     """
-    places = cython.declare(cython.longlong[32])
-    shown: cython.Py_ssize_t
-    field: cython.Py_ssize_t = struct + STRUCT_HEAD
-    is_mixed: cython.bint = job.code[struct + MIXED]
+    places = cython.declare(longlong[32])
+    shown: Py_ssize_t
+    field: Py_ssize_t = struct + STRUCT_HEAD
+    is_mixed: bint = job.code[struct + MIXED]
     if not read_tags(job, struct, count, places):
         return UNREADABLE
     behind = job.at
@@ -331,12 +363,12 @@ def put_tagged(job, struct, count, start, begun, o):
     return o
 
 
-def put_struct(job, struct, o):
+def put_struct(job: pointer[Job], struct: Py_ssize_t, o: Py_ssize_t) -> Py_ssize_t:
     """Writes the next struct as an object. After OUTPUT_FULL and UNREADABLE the output is undefined."""
-    start: cython.Py_ssize_t = job.at
-    begun: cython.Py_ssize_t = o + 1
-    field: cython.Py_ssize_t = struct + STRUCT_HEAD
-    end: cython.Py_ssize_t = field + FIELD_WIDTH * job.code[struct + COUNT]
+    start: Py_ssize_t = job.at
+    begun: Py_ssize_t = o + 1
+    field: Py_ssize_t = struct + STRUCT_HEAD
+    end: Py_ssize_t = field + FIELD_WIDTH * job.code[struct + COUNT]
     if o > job.limit:
         return OUTPUT_FULL
     o = put(job.out, o, b"{")
@@ -366,9 +398,9 @@ def put_struct(job, struct, o):
 # `kseg.formats.control`, with any program.
 
 
-def put_message(job, place, o):
+def put_message(job: pointer[Job], place: Py_ssize_t, o: Py_ssize_t) -> Py_ssize_t:
     """Prints the message described at a place of the code's tables, from the position of the job."""
-    entry: cython.Py_ssize_t = job.code[place]
+    entry: Py_ssize_t = job.code[place]
     if entry == 0:
         return UNREADABLE
     job.items = 0
@@ -379,14 +411,14 @@ def put_message(job, place, o):
     return put(job.out, o, b"}") if o >= 0 else o
 
 
-def put_version(job, record_type, version, o):
+def put_version(job: pointer[Job], record_type: longlong, version: longlong, o: Py_ssize_t) -> Py_ssize_t:
     """Prints the message of a value of a record type in a version."""
     if not 0 <= record_type < job.code[TYPES] or not 0 <= version < job.code[VERSIONS]:
         return UNREADABLE
     return put_message(job, TABLES + job.code[TYPES] + record_type * job.code[VERSIONS] + version, o)
 
 
-def put_lead(job, o, is_value, is_bare):
+def put_lead(job: pointer[Job], o: Py_ssize_t, is_value: bint, is_bare: bint) -> Py_ssize_t:
     """Prints the name of a key or value; ``is_bare``: it is the first text of its line."""
     if not job.as_jackson:
         return put(job.out, o, b',"value":') if is_value else put(job.out, o, b',"key":')
@@ -395,10 +427,10 @@ def put_lead(job, o, is_value, is_bare):
     return put(job.out, o, b" payload: ") if is_value else put(job.out, o, b" key: ")
 
 
-def put_marker(job, rows, row, is_bare, o):
+def put_marker(job: pointer[Job], rows: Columns, row: Py_ssize_t, is_bare: bint, o: Py_ssize_t) -> Py_ssize_t:
     """Prints a transaction marker; UNREADABLE for other control records."""
-    key: cython.Py_ssize_t = rows[row + ROW_KEY]
-    value: cython.Py_ssize_t = rows[row + ROW_VALUE]
+    key: Py_ssize_t = rows[row + ROW_KEY]
+    value: Py_ssize_t = rows[row + ROW_VALUE]
     if (
         rows[row + ROW_KEY_SIZE] < MARKER_KEY_BYTES
         or rows[row + ROW_VALUE_SIZE] < MARKER_VALUE_BYTES
@@ -423,7 +455,7 @@ def put_marker(job, rows, row, is_bare, o):
     return put(job.out, o, b"}")
 
 
-def put_decoded(job, rows, row, is_bare, o):
+def put_decoded(job: pointer[Job], rows: Columns, row: Py_ssize_t, is_bare: bint, o: Py_ssize_t) -> Py_ssize_t:
     """Prints key and value of the record whose columns begin at ``row``, or the fields of a transaction marker.
 
     Returns the position behind it, OUTPUT_FULL or UNREADABLE as in `kseg.kernel.render.schema`.

@@ -10,7 +10,8 @@ frame, or to a header that continues it, and no intact frame begins before that.
 import os
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer, use_expansion
+from cython import Py_ssize_t, bint, longlong, pointer
+from cython.cimports.kseg.kernel.codecs.expand import Expansion, ExpansionBuffer, use_expansion
 from cython.cimports.kseg.kernel.native.search import (
     next_candidate,
     search_from,
@@ -27,9 +28,28 @@ from cython.cimports.kseg.kernel.records.records import (
     FLAG_OUT_OF_RANGE,
     walk_records,
 )
-from cython.cimports.kseg.kernel.scan.headers import could_be_frame, frame_bytes, read_frames
+from cython.cimports.kseg.kernel.scan.headers import claimed_bytes, could_be_frame, frame_bytes, read_frames
 
 from kseg.kernel.files.system import allocate
+
+if not cython.compiled:  # kseg._build declares these constants for C
+    # Prefix CRCs, which frames.py explains.
+    # Bytes for each entry of a table.
+    BLOCK_BYTES = 256
+
+    # Options of a scan. WALK_RECORDS: check the records too. SKIP_CHECKSUMS: don't compute checksums. LONG_RUNS:
+    # count compressed bytes twofold instead of eightfold. ONLY_USUAL: a search takes no batch of v2 with a producer id
+    # of more bits, larger flags in the first byte of its attributes, or more records than offsets.
+    WALK_RECORDS = 1
+    SKIP_CHECKSUMS = 2
+    LONG_RUNS = 4
+    ONLY_USUAL = 8
+
+    USUAL_PRODUCER_BITS = 48
+    MOST_USUAL_FLAGS = 15
+
+    PrefixTable = cython.struct()
+    Prefixes = cython.struct(castagnoli=PrefixTable, ieee=PrefixTable)
 
 if not cython.compiled:
     from kseg import positioned
@@ -43,17 +63,19 @@ native_setup()
 # filled on demand. A check of any range then costs the same. Reading stays linear in the size of the file, even if
 # every byte begins a header that claims the rest of the file.
 
-MAX_DIRECT_BYTES = cython.declare(cython.Py_ssize_t, 1024)
+MAX_DIRECT_BYTES = cython.declare(Py_ssize_t, 1024)
 
 
-def crc_of(castagnoli, crc, p, start, end):
+def crc_of(castagnoli: bint, crc: cython.uint, p: Bytes, start: Py_ssize_t, end: Py_ssize_t) -> cython.uint:
     return crc32c(crc, p, start, end) if castagnoli else crc32(crc, p, start, end)
 
 
-def prefix_through(table, castagnoli, p, anchor, x):
+def prefix_through(
+    table: pointer[PrefixTable], castagnoli: bint, p: Bytes, anchor: Py_ssize_t, x: Py_ssize_t
+) -> cython.uint:
     """Returns the CRC-32C or CRC-32 of the bytes from the anchor to x, of which the table has all whole blocks."""
-    n: cython.Py_ssize_t = table.filled
-    k: cython.Py_ssize_t = (x - anchor) // BLOCK_BYTES
+    n: Py_ssize_t = table.filled
+    k: Py_ssize_t = (x - anchor) // BLOCK_BYTES
     while n <= k:
         at = anchor + (n - 1) * BLOCK_BYTES
         table.crcs[n] = crc_of(castagnoli, table.crcs[n - 1], p, at, at + BLOCK_BYTES) if n else 0
@@ -62,10 +84,10 @@ def prefix_through(table, castagnoli, p, anchor, x):
     return crc_of(castagnoli, table.crcs[k], p, anchor + k * BLOCK_BYTES, x)
 
 
-def crc_is_right(prefixes, p, i, after, v07):
+def crc_is_right(prefixes: pointer[Prefixes], p: Bytes, i: Py_ssize_t, after: Py_ssize_t, v07: bint) -> bint:
     """Whether the CRC stored in the frame at i, which ends at ``after``, is right. Its magic must be known."""
-    castagnoli: cython.bint = not v07 and p[i + ENTRY_MAGIC] == MAGIC_V2
-    table: cython.pointer[PrefixTable]
+    castagnoli: bint = not v07 and p[i + ENTRY_MAGIC] == MAGIC_V2
+    table: pointer[PrefixTable]
     if castagnoli:
         start = i + V2_ATTRIBUTES
         stored = stored_crc(p, i + V2_CRC)
@@ -104,6 +126,8 @@ class FrameScan:
     """
 
     def __init__(self, is_07=False, options=0, position=0):
+        if not cython.compiled:
+            self.expansion, self.prefixes = Expansion(), Prefixes()
         self.is_07, self.options = is_07, options
         self.position = position
         self.count = 0
@@ -118,7 +142,7 @@ class FrameScan:
         """Sets the buffer for decompressed records, again after each extension; None: don't decompress."""
         use_expansion(cython.address(self.expansion), expansion)
 
-    def use_prefixes(self, anchor: cython.Py_ssize_t, size: cython.Py_ssize_t) -> None:
+    def use_prefixes(self, anchor: Py_ssize_t, size: Py_ssize_t) -> None:
         """Uses prefix CRCs for long frames in the ``size`` bytes from ``anchor`` on."""
         self.prefix_entries = size // BLOCK_BYTES + 2
         self._castagnoli_crcs = allocate(CRC_BYTES * self.prefix_entries).cast("I")
@@ -139,7 +163,7 @@ class FrameScan:
     def has_prefixes(self) -> bool:
         return self.prefixes.anchor >= 0
 
-    def check(self, length: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
+    def check(self, length: Py_ssize_t, end: Py_ssize_t) -> None:
         """Raises ValueError if a buffer of ``length`` bytes or the prefix tables end before ``end``."""
         if end > length or self.position < 0:
             raise ValueError("a buffer is too short")
@@ -152,35 +176,14 @@ class FrameScan:
 # The header is at ``p[i]``; no byte at ``end`` or behind is read. ``v07``: a file of 0.7, whose messages begin with
 # their length.
 
-# Of a v0 message: its header, and the sizes of key and value.
-MIN_BYTES = cython.declare(cython.Py_ssize_t, V0_HEADER_BYTES + SIZES_BYTES)
-INT62_MAX = cython.declare(cython.longlong, 0x3FFFFFFFFFFFFFFF)
+INT62_MAX = cython.declare(longlong, 0x3FFFFFFFFFFFFFFF)
 # Bits of attributes that no release sets.
 UNUSED_FLAG = cython.declare(cython.int, 0x80)
 UNUSED_V0 = cython.declare(cython.int, 0xF8)
 UNUSED_V1 = cython.declare(cython.int, 0xF0)
-KEY_SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)
-SNAPPY_START = cython.declare(cython.longlong, -0x7DACB1BEAFAFA700)
-LZ4_START = cython.declare(cython.longlong, 0x04224D18)
-
-
-def claimed_bytes(p, i, end, v07, largest):
-    """Returns the size of the entry at i of any magic; 0 unless its length fits a header, ``largest`` and the end."""
-    if v07:
-        if end - i < V07_MIN_BYTES:
-            return 0
-        size = be32(p, i)
-        least = V07_MIN_BYTES - V07_SIZE_BYTES + (1 if p[i + V07_MAGIC] else 0)
-        return size + V07_SIZE_BYTES if least <= size <= largest and size <= end - i - V07_SIZE_BYTES else 0
-    if end - i <= SHORT_TAIL_BYTES:
-        return 0
-    size = be32(p, i + ENTRY_SIZE)
-    magic = p[i + ENTRY_MAGIC]
-    if MAGIC_V2 <= magic < 128:
-        least = V2_HEADER_BYTES - ENTRY_OVERHEAD
-    else:
-        least = MIN_BYTES - ENTRY_OVERHEAD + (0 if magic == 0 else V1_TIMESTAMP_BYTES)
-    return size + ENTRY_OVERHEAD if least <= size <= largest and size <= end - i - ENTRY_OVERHEAD else 0
+KEY_SIZE_BYTES = cython.declare(Py_ssize_t, 4)
+SNAPPY_START = cython.declare(longlong, -0x7DACB1BEAFAFA700)
+LZ4_START = cython.declare(longlong, 0x04224D18)
 
 
 def offset_continues(offset, last_offset):
@@ -188,9 +191,9 @@ def offset_continues(offset, last_offset):
     return offset >= 0 and (last_offset < 0 or 0 < offset - last_offset <= INT32_MAX)
 
 
-def goes_on(p, i, end, last_offset):
+def goes_on(p: Bytes, i: Py_ssize_t, end: Py_ssize_t, last_offset: longlong) -> bint:
     """`continues` for the bytes [i, end), of which at most 61 are read."""
-    if end - i < MIN_BYTES or p[i + ENTRY_MAGIC] > MAGIC_V2 or not offset_continues(be64(p, i), last_offset):
+    if end - i < MIN_MESSAGE_BYTES or p[i + ENTRY_MAGIC] > MAGIC_V2 or not offset_continues(be64(p, i), last_offset):
         return False
     size = be32(p, i + ENTRY_SIZE) + ENTRY_OVERHEAD
     if p[i + ENTRY_MAGIC] < MAGIC_V2:
@@ -211,12 +214,12 @@ def goes_on(p, i, end, last_offset):
     )
 
 
-def message_sizes_fit(p, i, end, size):
+def message_sizes_fit(p: Bytes, i: Py_ssize_t, end: Py_ssize_t, size: longlong) -> bint:
     """Whether key and value fill the ``size`` bytes of the v0 or v1 entry exactly, judged by the bytes before end."""
     magic: cython.int = p[i + ENTRY_MAGIC]
     attributes: cython.int = p[i + LEGACY_FLAGS]
-    at: cython.Py_ssize_t = i + V0_HEADER_BYTES + V1_TIMESTAMP_BYTES * magic
-    least: cython.longlong = at - i + SIZES_BYTES
+    at: Py_ssize_t = i + V0_HEADER_BYTES + V1_TIMESTAMP_BYTES * magic
+    least: longlong = at - i + SIZES_BYTES
     if attributes & (UNUSED_V1 if magic else UNUSED_V0) or attributes & CODEC > LZ4 or size < least:
         return False
     if end < at + KEY_SIZE_BYTES:
@@ -231,9 +234,9 @@ def message_sizes_fit(p, i, end, size):
     return value_size >= -1 and size == least + key_size + max(value_size, 0)
 
 
-def last_offset_at(p, i, end):
+def last_offset_at(p: Bytes, i: Py_ssize_t, end: Py_ssize_t) -> longlong:
     """Returns the last offset of the header at i, unchecked; the largest int64 if the sum overflows."""
-    last: cython.longlong = be64(p, i)
+    last: longlong = be64(p, i)
     if MAGIC_V2 <= p[i + ENTRY_MAGIC] < 128 and end - i >= V2_BASE_TIMESTAMP:
         delta = be32(p, i + V2_LAST_OFFSET_DELTA)
         if delta > 0:
@@ -243,14 +246,14 @@ def last_offset_at(p, i, end):
     return last
 
 
-def compressed_end(p, i, end, last_offset):
+def compressed_end(p: Bytes, i: Py_ssize_t, end: Py_ssize_t, last_offset: longlong) -> longlong:
     """Returns the end of the compressed v0 or v1 message at i, computed from its key and value sizes.
 
     Returns i if there is no such message, or if it does not continue ``last_offset`` (-1: unknown).
     """
-    if end - i < MIN_BYTES or p[i + ENTRY_MAGIC] >= MAGIC_V2:
+    if end - i < MIN_MESSAGE_BYTES or p[i + ENTRY_MAGIC] >= MAGIC_V2:
         return i
-    at = i + MIN_BYTES + V1_TIMESTAMP_BYTES * p[i + ENTRY_MAGIC]
+    at = i + MIN_MESSAGE_BYTES + V1_TIMESTAMP_BYTES * p[i + ENTRY_MAGIC]
     codec = p[i + LEGACY_FLAGS] & CODEC
     if not GZIP <= codec <= LZ4 or end < at or not offset_continues(be64(p, i), last_offset):
         return i
@@ -260,7 +263,7 @@ def compressed_end(p, i, end, last_offset):
     # Random bytes can look like such a header, and must not hide an intact message behind them: if the length is wrong
     # the data must begin with the magic number of gzip, of Kafka's snappy framing or of an lz4 frame.
     if at + size != i + ENTRY_OVERHEAD + be32(p, i + ENTRY_SIZE):
-        begins: cython.bint = False
+        begins: bint = False
         if codec == GZIP:
             begins = end - at >= 2 and p[at] == 0x1F and p[at + 1] == 0x8B
         elif codec == SNAPPY:
@@ -272,9 +275,7 @@ def compressed_end(p, i, end, last_offset):
     return at + size
 
 
-def claimed_end(
-    buffer: BytesIn, position: cython.Py_ssize_t, end: cython.Py_ssize_t, v07: cython.bint, largest: cython.longlong
-) -> int:
+def claimed_end(buffer: BytesIn, position: Py_ssize_t, end: Py_ssize_t, v07: bint, largest: longlong) -> int:
     """Returns the end of the entry at a position by its length field, 0 if that is not plausible (`claimed_bytes`).
 
     Raises ValueError if the position or ``end`` is outside the buffer.
@@ -285,7 +286,7 @@ def claimed_end(
     return position + size if size else 0
 
 
-def continues(head: BytesIn, last_offset: cython.longlong) -> bool:
+def continues(head: BytesIn, last_offset: longlong) -> bool:
     """Whether ``head``, up to 61 bytes, is plausible as the header of the batch behind ``last_offset`` (-1: unknown).
 
     Checks fields that are rarely right in random bytes: offset, magic, attributes, and counts or key and value sizes.
@@ -299,7 +300,7 @@ def leading_zeros(buffer: BytesIn) -> int:
     return zeros_ahead(bytes_in(buffer), 0, len(buffer))
 
 
-def long_zeros(buffer: BytesIn, least: cython.Py_ssize_t) -> int:
+def long_zeros(buffer: BytesIn, least: Py_ssize_t) -> int:
     """Returns the number of zero bytes of a buffer in runs of at least ``least``."""
     return zeros_in_runs(bytes_in(buffer), 0, len(buffer), least)
 
@@ -311,7 +312,7 @@ def long_zeros(buffer: BytesIn, least: cython.Py_ssize_t) -> int:
 # compressed v0 and v1 messages, and malformed records.
 
 
-def walk_frame(scan, p, i, size):
+def walk_frame(scan: FrameScan, p: Bytes, i: Py_ssize_t, size: longlong) -> cython.int:
     """Checks the records of the frame at i, whose CRC is right. Returns bits of STATE: 0, RECORDS_RIGHT and NULL_KEYS.
 
     -1: the caller must extend the expansion buffer and call again, or treat the result as 0.
@@ -335,11 +336,11 @@ def walk_frame(scan, p, i, size):
     return RECORDS_RIGHT | NULL_KEYS if area.walk.flags & FLAG_NULL_KEY else RECORDS_RIGHT
 
 
-COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
-LIGHT_WEIGHT = cython.declare(cython.longlong, 2)
+COMPRESSED_WEIGHT = cython.declare(longlong, 8)
+LIGHT_WEIGHT = cython.declare(longlong, 2)
 
 
-def is_frame(scan, p, i, size, wrong):
+def is_frame(scan: FrameScan, p: Bytes, i: Py_ssize_t, size: longlong, wrong: Py_ssize_t) -> bint:
     """Whether the frame of ``size`` bytes at i is intact. The CRC of the frame at ``wrong`` is known to be wrong."""
     if scan.options & SKIP_CHECKSUMS:
         # An empty message of 0.7 has no field to check but its length.
@@ -347,17 +348,17 @@ def is_frame(scan, p, i, size, wrong):
     return i != wrong and crc_is_right(cython.address(scan.prefixes), p, i, i + size, scan.is_07)
 
 
-def scan_frames(scan, p, end, rows, capacity):
+def scan_frames(scan: FrameScan, p: Bytes, end: Py_ssize_t, rows: OutColumns, capacity: Py_ssize_t) -> cython.int:
     """`scan` without the GIL; NEEDS_BUFFER: extend the expansion buffer and call again."""
-    i: cython.Py_ssize_t = scan.position
-    n: cython.Py_ssize_t = scan.resumed
-    weight: cython.longlong = 0
+    i: Py_ssize_t = scan.position
+    n: Py_ssize_t = scan.resumed
+    weight: longlong = 0
     status: cython.int = DONE
-    v07: cython.bint = scan.is_07
-    compressed_weight: cython.longlong = LIGHT_WEIGHT if scan.options & LONG_RUNS else COMPRESSED_WEIGHT
-    judges: cython.bint = scan.largest != 0 and scan.prefixes.anchor >= 0
-    intact: cython.Py_ssize_t = -1  # an intact frame whose last offset is not yet in the scan
-    wrong: cython.Py_ssize_t = -1  # a frame whose CRC is known to be wrong
+    v07: bint = scan.is_07
+    compressed_weight: longlong = LIGHT_WEIGHT if scan.options & LONG_RUNS else COMPRESSED_WEIGHT
+    judges: bint = scan.largest != 0 and scan.prefixes.anchor >= 0
+    intact: Py_ssize_t = -1  # an intact frame whose last offset is not yet in the scan
+    wrong: Py_ssize_t = -1  # a frame whose CRC is known to be wrong
     while i < end:
         if n >= capacity or (scan.budget > 0 and weight >= scan.budget):
             status = FULL
@@ -411,14 +412,14 @@ def scan_frames(scan, p, end, rows, capacity):
     return status
 
 
-def wrong_batch_bytes(scan, p, i, end):
+def wrong_batch_bytes(scan: FrameScan, p: Bytes, i: Py_ssize_t, end: Py_ssize_t) -> longlong:
     """Returns the size of the broken entry at i if its length is plausible, else 0.
 
     Negative if it leads to a frame whose CRC is wrong too.
     """
-    v07: cython.bint = scan.is_07
-    size: cython.longlong = claimed_bytes(p, i, end, v07, scan.largest)
-    after: cython.Py_ssize_t = i + size
+    v07: bint = scan.is_07
+    size: longlong = claimed_bytes(p, i, end, v07, scan.largest)
+    after: Py_ssize_t = i + size
     if size == 0 or after == end:
         return size
     next_size = frame_bytes(p, after, end, v07)
@@ -437,7 +438,7 @@ def wrong_batch_bytes(scan, p, i, end):
     return -size if next_size else size
 
 
-def is_usual(scan, p, i):
+def is_usual(scan: FrameScan, p: Bytes, i: Py_ssize_t) -> bint:
     """Whether the offset of a frame is not too large, and, with ONLY_USUAL, its header as brokers write them: by
     chance, few are."""
     if be64(p, i) > scan.largest_offset:
@@ -449,11 +450,11 @@ def is_usual(scan, p, i):
     return be32(p, i + V2_COUNT) <= be32(p, i + V2_LAST_OFFSET_DELTA) + 1
 
 
-def find_frame(scan, p, start, stop, end):
+def find_frame(scan: FrameScan, p: Bytes, start: Py_ssize_t, stop: Py_ssize_t, end: Py_ssize_t) -> Py_ssize_t:
     """Returns the first position in [start, stop) at which an intact frame begins, -1 if there is none."""
-    i: cython.Py_ssize_t = start
-    v07: cython.bint = scan.is_07
-    magic_at: cython.Py_ssize_t = V07_MAGIC if v07 else ENTRY_MAGIC
+    i: Py_ssize_t = start
+    v07: bint = scan.is_07
+    magic_at: Py_ssize_t = V07_MAGIC if v07 else ENTRY_MAGIC
     search = cython.declare(search_state)
     search_from(cython.address(search), start, scan.largest_offset)
     if stop > end - magic_at:
@@ -470,15 +471,17 @@ def find_frame(scan, p, start, stop, end):
     return -1
 
 
-def find_behind(scan, p, i, start, stop, end):
+def find_behind(
+    scan: FrameScan, p: Bytes, i: Py_ssize_t, start: Py_ssize_t, stop: Py_ssize_t, end: Py_ssize_t
+) -> Py_ssize_t:
     """Returns the first intact frame in [start, stop), -1 if none; messages inside the broken compressed one at i (-1:
     none) are skipped. Sets ``position`` of the scan to the next position to search.
 
     lz4 and snappy leave messages readable. Such an inner message is uncompressed, and its offset (absolute in v0,
     relative in v1) is not above the offset of its wrapper; in v0 it is also above the last offset before the wrapper.
     """
-    inner_end: cython.longlong = 0 if scan.is_07 or i < 0 else compressed_end(p, i, end, scan.last_offset)
-    found: cython.Py_ssize_t = find_frame(scan, p, start, stop, end)
+    inner_end: longlong = 0 if scan.is_07 or i < 0 else compressed_end(p, i, end, scan.last_offset)
+    found: Py_ssize_t = find_frame(scan, p, start, stop, end)
     scan.position = stop
     while 0 <= found < inner_end and p[found + ENTRY_MAGIC] < MAGIC_V2 and p[found + LEGACY_FLAGS] & CODEC == 0:
         ahead = be64(p, found) - be64(p, i)
@@ -491,9 +494,7 @@ def find_behind(scan, p, i, start, stop, end):
     return found
 
 
-def scan(
-    scan: FrameScan, buffer: BytesIn, end: cython.Py_ssize_t, rows: Int64sOut, expansion: ExpansionBuffer = None
-) -> int:
+def scan(scan: FrameScan, buffer: BytesIn, end: Py_ssize_t, rows: Int64sOut, expansion: ExpansionBuffer = None) -> int:
     """Finds frames from the position of the scan on, and writes their rows.
 
     Returns DONE (frames end exactly at ``end``), FULL (rows are full or the budget is spent: call again) or IRREGULAR
@@ -504,9 +505,9 @@ def scan(
     if scan.position >= end:
         scan.count = 0
         return DONE
-    p: cython.pointer[cython.const[cython.uchar]] = indexable(bytes_in(buffer))
-    row: cython.pointer[cython.longlong] = int64s_out(rows)
-    capacity: cython.Py_ssize_t = len(rows) // FRAME_WIDTH
+    p: Bytes = indexable(bytes_in(buffer))
+    row: OutColumns = int64s_out(rows)
+    capacity: Py_ssize_t = len(rows) // FRAME_WIDTH
     while True:
         scan.use_expansion(expansion)
         with cython.nogil:
@@ -518,12 +519,7 @@ def scan(
 
 
 def find(
-    scan: FrameScan,
-    buffer: BytesIn,
-    start: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    behind: cython.Py_ssize_t = -1,
+    scan: FrameScan, buffer: BytesIn, start: Py_ssize_t, stop: Py_ssize_t, end: Py_ssize_t, behind: Py_ssize_t = -1
 ) -> int:
     """Returns the first position in [start, stop) at which an intact frame begins, or -1. It may end behind stop.
 
@@ -535,7 +531,7 @@ def find(
         return -1
     if behind >= start:
         behind = -1
-    p: cython.pointer[cython.const[cython.uchar]] = bytes_in(buffer)
+    p: Bytes = bytes_in(buffer)
     with cython.nogil:
         found = find_behind(scan, p, behind, start, stop, end)
     return found
@@ -544,11 +540,11 @@ def find(
 def recodable(
     buffer: BytesIn,
     frames: Int64sIn,
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    next_offset: cython.longlong,
+    first: Py_ssize_t,
+    stop: Py_ssize_t,
+    next_offset: longlong,
     kept: cython.int,
-    max_bytes: cython.longlong,
+    max_bytes: longlong,
 ) -> tuple[int, int, int]:
     """Finds the run of intact v2 batches from frame ``first`` on that can be recoded: their codec is not ``kept``.
 
@@ -556,7 +552,7 @@ def recodable(
     ``max_bytes`` bytes, or is a single batch. Returns its end, the next offset and its size in bytes. Raises ValueError
     if frames lie outside the buffer.
     """
-    run_bytes: cython.longlong = 0
+    run_bytes: longlong = 0
     check_frames(len(buffer), frames, first, stop, FRAME_WIDTH)
     p, rows = bytes_in(buffer), int64s_in(frames)
     with cython.nogil:
@@ -581,9 +577,9 @@ def recodable(
     return first, next_offset, run_bytes
 
 
-def move_frames(rows: Int64sOut, by: cython.longlong) -> None:
+def move_frames(rows: Int64sOut, by: longlong) -> None:
     """Moves the positions of all frames (FRAME_*) by a number of bytes."""
-    at: cython.Py_ssize_t = FRAME_POSITION
+    at: Py_ssize_t = FRAME_POSITION
     while at < len(rows):
         rows[at] += by
         at += FRAME_WIDTH
@@ -621,7 +617,7 @@ class WindowedScan:
 
     def follow(
         self,
-        end_position: cython.longlong,
+        end_position: longlong,
         window: BytesOut,
         frames: Int64sOut,
         headers: Int64sOut,
@@ -629,12 +625,12 @@ class WindowedScan:
     ) -> int:
         """Finds intact frames, and writes their rows to ``frames`` and their header rows to ``headers``.
 
-        Returns ENDED (end of file), PAUSED (the headers are full, or the position has reached ``end_position``),
-        NEEDS_CHECK (frames of the window, the last ``frame_count`` header rows, lack RECORDS_RIGHT: check them, then
-        call again) or STUCK (no intact frame begins at the position, or it does not fit into the window). Without
-        ``headers`` every window ends with NEEDS_CHECK. Raises OSError, and ValueError for inconsistent buffers.
+        Returns DONE (end of file), FULL (the headers are full, or the position has reached ``end_position``),
+        NOT_PLAIN (frames of the window, the last ``frame_count`` header rows, lack RECORDS_RIGHT: check them, then
+        call again) or IRREGULAR (no intact frame begins at the position, or it does not fit into the window). Without
+        ``headers`` every window ends with NOT_PLAIN. Raises OSError, and ValueError for inconsistent buffers.
         """
-        status: cython.longlong = NEEDS_BUFFER
+        status: longlong = NEEDS_BUFFER
         check_length(len(window), 1)
         self.window, self.window_bytes = bytes_out(window), len(window)
         self.frames, self.frame_capacity = int64s_out(frames, FRAME_WIDTH), len(frames) // FRAME_WIDTH
@@ -652,16 +648,16 @@ class WindowedScan:
         return status
 
 
-def read_window(windows):
+def read_window(windows: WindowedScan) -> longlong:
     """Moves the rest to the front and reads behind it. Returns the number of bytes read, or an error as read_at."""
-    start: cython.Py_ssize_t = windows.scan.position
-    rest: cython.Py_ssize_t = windows.filled - start
+    start: Py_ssize_t = windows.scan.position
+    rest: Py_ssize_t = windows.filled - start
     if start > 0 and rest > 0:
         put_bytes(windows.window, 0, windows.window, start, rest)
     windows.origin += start
     windows.filled = rest
     windows.scan.position = 0
-    size: cython.longlong = windows.window_bytes
+    size: longlong = windows.window_bytes
     if rest >= ENTRY_OVERHEAD:
         # Up to the end of a frame that fills most of the window, and the next length.
         wanted = be32(windows.window, ENTRY_SIZE) + 2 * ENTRY_OVERHEAD
@@ -680,25 +676,25 @@ def read_window(windows):
     return got
 
 
-def follow_windows(windows, end_position):
+def follow_windows(windows: WindowedScan, end_position: longlong) -> longlong:
     """`WindowedScan.follow` without the GIL. Returns its result, NEEDS_BUFFER, or a negated errno."""
-    data: cython.pointer[cython.const[cython.uchar]]
+    data: Bytes
     while True:
         if not windows.has_more:
             if windows.filled and windows.scan.position == 0:
-                return STUCK
+                return IRREGULAR
             if windows.origin + windows.scan.position >= end_position:
-                return PAUSED
+                return FULL
             got = read_window(windows)
             if got < 0:
                 return got
             if windows.filled <= 0:
-                return ENDED
+                return DONE
             windows.has_more = True
         capacity = windows.frame_capacity
         if windows.header_capacity:
             if windows.header_count == windows.header_capacity:
-                return PAUSED
+                return FULL
             capacity = min(capacity, windows.header_capacity - windows.header_count)
         data = indexable(windows.window)
         status = scan_frames(windows.scan, data, windows.filled, windows.frames, capacity)
@@ -712,9 +708,9 @@ def follow_windows(windows, end_position):
             row = windows.header_count * BATCH_WIDTH
             read_frames(data, windows.frames, windows.frame_count, False, windows.origin, windows.headers, row)
             windows.header_count += windows.frame_count
-        proven: cython.longlong = RECORDS_RIGHT if windows.header_capacity else 0
+        proven: longlong = RECORDS_RIGHT if windows.header_capacity else 0
         if windows.scan.options & WALK_RECORDS:
             for k in range(windows.frame_count):
                 proven &= windows.frames[k * FRAME_WIDTH + FRAME_STATE]
         if not proven:
-            return NEEDS_CHECK
+            return NOT_PLAIN

@@ -7,6 +7,7 @@ version, int32 coordinator epoch.
 """
 
 import cython
+from cython import Py_ssize_t, bint, longlong, ulonglong, void
 from cython.cimports.kseg.kernel.records.records import (
     RecordCursor,
     RecordsHeader,
@@ -16,26 +17,60 @@ from cython.cimports.kseg.kernel.records.records import (
     read_records_header,
 )
 
+if not cython.compiled:  # kseg._build declares these constants for C
+    # The base class of the state of passes over rows, and the function that logs an event.
+    EVENT_WIDTH = 5
+
+    # The checksum or the magic is wrong. A: last trusted offset before it, or -1.
+    INVALID = 1
+    # A: the offset expected, B: the first one found, C: 1 if the bytes before the batch are damaged.
+    GAP = 2
+    # A: last offset before, B: offset of the batch.
+    NOT_RISING = 3
+    # Only the base offset is wrong: the next batch continues the expected offsets. A: expected, B: found. For a
+    # compressed v0 or v1 message, B is the last offset, and A the expected last offset or, if C is 1, its minimum.
+    WRONG_OFFSET = 4
+    # A: an offset outside the range of the segment.
+    OUTSIDE = 5
+    # A: attributes with bits that no release sets.
+    ATTRIBUTES = 6
+    # A: records counted, B: offsets of the batch.
+    COUNT = 7
+    # A: leader epoch before, B: that of the batch.
+    EPOCH_FALLS = 8
+    # A: a timestamp later than ``latest_ms``.
+    LATE = 9
+    KINDS = 10
+
 native_setup()
 
 
-def frame_bytes(p, i, end, v07):
-    """Returns the size of the frame at i; 0 if its magic is unknown or its length fits no header or exceeds ``end``."""
+def claimed_bytes(p: Bytes, i: Py_ssize_t, end: Py_ssize_t, v07: bint, largest: longlong) -> longlong:
+    """Returns the size of the entry at i of any magic; 0 unless its length fits a header, ``largest`` and the end."""
     if v07:
         if end - i < V07_MIN_BYTES:
             return 0
-        magic = p[i + V07_MAGIC]
-        size = V07_SIZE_BYTES + be32(p, i)
-        return 0 if magic > 1 or size < V07_MIN_BYTES + magic or size > end - i else size
-    if end - i < V0_HEADER_BYTES + SIZES_BYTES:
+        size = be32(p, i)
+        least = V07_MIN_BYTES - V07_SIZE_BYTES + (1 if p[i + V07_MAGIC] else 0)
+        return size + V07_SIZE_BYTES if least <= size <= largest and size <= end - i - V07_SIZE_BYTES else 0
+    if end - i <= SHORT_TAIL_BYTES:
         return 0
+    size = be32(p, i + ENTRY_SIZE)
     magic = p[i + ENTRY_MAGIC]
-    size = ENTRY_OVERHEAD + be32(p, i + ENTRY_SIZE)
-    least = V2_HEADER_BYTES if magic == MAGIC_V2 else V0_HEADER_BYTES + SIZES_BYTES + V1_TIMESTAMP_BYTES * magic
-    return 0 if magic > MAGIC_V2 or size > end - i or size < least else size
+    if MAGIC_V2 <= magic < 128:
+        least = V2_HEADER_BYTES - ENTRY_OVERHEAD
+    else:
+        least = (V1_HEADER_BYTES + SIZES_BYTES if magic else MIN_MESSAGE_BYTES) - ENTRY_OVERHEAD
+    return size + ENTRY_OVERHEAD if least <= size <= largest and size <= end - i - ENTRY_OVERHEAD else 0
 
 
-def could_be_frame(p, i, size, v07):
+def frame_bytes(p: Bytes, i: Py_ssize_t, end: Py_ssize_t, v07: bint) -> longlong:
+    """Returns the size of the frame at i; 0 if its magic is unknown or its length fits no header or exceeds ``end``."""
+    size: longlong = claimed_bytes(p, i, end, v07, INT32_MAX)
+    return size if size and p[i + (V07_MAGIC if v07 else ENTRY_MAGIC)] <= (1 if v07 else MAGIC_V2) else 0
+
+
+def could_be_frame(p: Bytes, i: Py_ssize_t, size: longlong, v07: bint) -> bint:
     """A cheap check of a frame found by search: whether its fields hold values that a writer can have set."""
     if v07:
         return size > V07_MIN_BYTES + p[i + V07_MAGIC]
@@ -49,19 +84,19 @@ def could_be_frame(p, i, size, v07):
             and be32(p, i + V2_BASE_SEQUENCE) >= -1
             and p[i + V2_COUNT] < 128
         )
-    fields: cython.Py_ssize_t = i + V0_HEADER_BYTES + V1_TIMESTAMP_BYTES * p[i + ENTRY_MAGIC]
-    rest: cython.longlong = i + size - fields - SIZES_BYTES
-    key_size: cython.longlong = max(be32(p, fields), 0)
+    fields: Py_ssize_t = i + V0_HEADER_BYTES + V1_TIMESTAMP_BYTES * p[i + ENTRY_MAGIC]
+    rest: longlong = i + size - fields - SIZES_BYTES
+    key_size: longlong = max(be32(p, fields), 0)
     return key_size <= rest and key_size + max(be32(p, fields + SIZES_BYTES // 2 + key_size), 0) == rest
 
 
-def read_marker(p, at, size, out, row):
+def read_marker(p: Bytes, at: Py_ssize_t, size: longlong, out: OutColumns, row: Py_ssize_t) -> void:
     """Fills MARKER and COORDINATOR_EPOCH from the first record of the control batch at p[at]."""
     header = cython.declare(RecordsHeader)
     cursor = cython.declare(RecordCursor)
     table = cython.declare(RecordTable)
-    record = cython.declare(cython.longlong[ROW_WIDTH])
-    headers = cython.declare(cython.longlong[HEADER_WIDTH])
+    record = cython.declare(longlong[ROW_WIDTH])
+    headers = cython.declare(longlong[HEADER_WIDTH])
     if p[at + V2_FLAGS] & CODEC or be32(p, at + V2_COUNT) < 1:
         return
     read_records_header(p, at, cython.address(header))
@@ -78,7 +113,9 @@ def read_marker(p, at, size, out, row):
         out[row + BATCH_COORDINATOR_EPOCH] = be32(p, record[ROW_VALUE] + VERSION_BYTES)
 
 
-def read_frames(p, frames, count, v07, origin, out, row):
+def read_frames(
+    p: Bytes, frames: Columns, count: Py_ssize_t, v07: bint, origin: longlong, out: OutColumns, row: Py_ssize_t
+) -> void:
     """Writes the rows of the headers from column ``row`` of ``out`` on."""
     row -= BATCH_WIDTH
     for i in range(count):
@@ -122,14 +159,7 @@ def read_frames(p, frames, count, v07, origin, out, row):
                 out[row + BATCH_COUNT] = 1
 
 
-def read(
-    buffer: BytesIn,
-    frames: Int64sIn,
-    count: cython.Py_ssize_t,
-    v07: cython.bint,
-    origin: cython.longlong,
-    out: Int64sOut,
-) -> None:
+def read(buffer: BytesIn, frames: Int64sIn, count: Py_ssize_t, v07: bint, origin: longlong, out: Int64sOut) -> None:
     """Writes the headers of the first ``count`` frames to ``out``, rows BATCH_*. ``origin`` is added to positions.
 
     Each frame must be a result of `kseg.kernel.scan.frames`, or have a complete header of its magic in the buffer.
@@ -155,15 +185,13 @@ MAX_FINGERPRINT_BYTES = 24
 """Largest size of the fingerprint of one batch."""
 
 
-def pack_fingerprints(
-    buffer: BytesIn, rows: Int64sIn, count: cython.Py_ssize_t, origin: cython.longlong, out: BytesOut
-) -> int:
+def pack_fingerprints(buffer: BytesIn, rows: Int64sIn, count: Py_ssize_t, origin: longlong, out: BytesOut) -> int:
     """Writes the fingerprints of ``count`` contiguous batches (rows BATCH_*). Returns the number of bytes written.
 
     ``buffer`` has the bytes of the file from ``origin`` on. Raises ValueError if a buffer is too short.
     """
-    at: cython.Py_ssize_t = 0
-    before: cython.longlong = 0
+    at: Py_ssize_t = 0
+    before: longlong = 0
     if count <= 0:
         return 0
     last = (count - 1) * BATCH_WIDTH
@@ -175,7 +203,7 @@ def pack_fingerprints(
         for i in range(count):
             row = i * BATCH_WIDTH
             start = batches[row + BATCH_POSITION] - origin
-            size = cython.cast(cython.ulonglong, batches[row + BATCH_SIZE])
+            size = cython.cast(ulonglong, batches[row + BATCH_SIZE])
             while size > 127:
                 to[at] = (size & 127) | 128
                 at += 1
@@ -225,9 +253,9 @@ class EventLog:
             self.totals[kind] = self.last_about[kind] = 0
 
 
-def report(log, kind, about, a, b, c):
+def report(log: EventLog, kind: longlong, about: longlong, a: longlong, b: longlong, c: longlong) -> void:
     """Logs an event; only counts it if the limit or the end of the rows is reached."""
-    at: cython.Py_ssize_t = log.events * EVENT_WIDTH
+    at: Py_ssize_t = log.events * EVENT_WIDTH
     log.totals[kind] += 1
     log.last_about[kind] = about
     if log.totals[kind] > log.limit or at + EVENT_WIDTH > log._rows.shape[0]:
@@ -243,9 +271,9 @@ def report(log, kind, about, a, b, c):
 NO_TIME_LIMIT = (1 << 63) - 1
 
 # Bits of attributes that no release sets.
-_UNUSED_V2 = cython.declare(cython.longlong, 0xFF80)
-_UNUSED_V1 = cython.declare(cython.longlong, 0xF0)
-_LARGEST_SPAN = cython.declare(cython.longlong, 0x7FFFFFFF)
+_UNUSED_V2 = cython.declare(longlong, 0xFF80)
+_UNUSED_V1 = cython.declare(longlong, 0xF0)
+_LARGEST_SPAN = cython.declare(longlong, 0x7FFFFFFF)
 
 
 class Chain(EventLog):
@@ -277,12 +305,12 @@ class Chain(EventLog):
         self.transactional = self.control = self.with_producer = self.compressed = self.with_horizon = self.sparse = 0
 
 
-def count_batch(row, at, chain):
+def count_batch(row: Columns, at: Py_ssize_t, chain: Chain) -> void:
     """Adds one valid batch to the counts."""
-    magic: cython.longlong = row[at + BATCH_MAGIC]
-    attributes: cython.longlong = row[at + BATCH_ATTRIBUTES]
-    count: cython.longlong = row[at + BATCH_COUNT]
-    largest: cython.longlong = row[at + BATCH_MAX_TIMESTAMP]
+    magic: longlong = row[at + BATCH_MAGIC]
+    attributes: longlong = row[at + BATCH_ATTRIBUTES]
+    count: longlong = row[at + BATCH_COUNT]
+    largest: longlong = row[at + BATCH_MAX_TIMESTAMP]
     if count > 0:
         if magic != MAGIC_V2 or not attributes & CONTROL:
             chain.records += count
@@ -310,20 +338,20 @@ def count_batch(row, at, chain):
         chain.largest_timestamp_offset = row[at + BATCH_LAST_OFFSET]
 
 
-def least(chain, timestamp):
+def least(chain: Chain, timestamp: longlong) -> void:
     if timestamp >= 0 and (chain.least_timestamp < 0 or timestamp < chain.least_timestamp):
         chain.least_timestamp = timestamp
 
 
-def next_begins_at(rows, i, count, after):
+def next_begins_at(rows: Columns, i: Py_ssize_t, count: Py_ssize_t, after: longlong) -> bint:
     """Whether the batch of row i + 1 is valid and begins at offset ``after``."""
-    at: cython.Py_ssize_t = (i + 1) * BATCH_WIDTH
+    at: Py_ssize_t = (i + 1) * BATCH_WIDTH
     return i + 1 < count and (rows[at + BATCH_STATE] & CRC_RIGHT) and rows[at + BATCH_FIRST_OFFSET] == after
 
 
-def least_offset(rows, i, count):
+def least_offset(rows: Columns, i: Py_ssize_t, count: Py_ssize_t) -> longlong:
     """Returns the first offset of row i, the last one if that is unknown, -1 if the row is missing or invalid."""
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    at: Py_ssize_t = i * BATCH_WIDTH
     if i >= count or not rows[at + BATCH_STATE] & CRC_RIGHT:
         return -1
     if rows[at + BATCH_MAGIC] >= MAGIC_V2 or rows[at + BATCH_FIRST_OFFSET] >= 0:
@@ -331,16 +359,16 @@ def least_offset(rows, i, count):
     return rows[at + BATCH_LAST_OFFSET]
 
 
-def span_of(rows, i):
+def span_of(rows: Columns, i: Py_ssize_t) -> longlong:
     """Returns the number of offsets that the batch of row i occupies; a minimum for a compressed v0 or v1 message."""
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
-    count: cython.longlong = rows[at + BATCH_COUNT]
+    at: Py_ssize_t = i * BATCH_WIDTH
+    count: longlong = rows[at + BATCH_COUNT]
     if rows[at + BATCH_MAGIC] >= MAGIC_V2:
         count = sum_of(difference(rows[at + BATCH_LAST_OFFSET], rows[at + BATCH_FIRST_OFFSET]), 1)
     return count if count > 1 else 1
 
 
-def is_astray(rows, i, count, before):
+def is_astray(rows: Columns, i: Py_ssize_t, count: Py_ssize_t, before: longlong) -> bint:
     """Whether the v0 or v1 message of row i has a too large offset: the next two continue the preceding ones."""
     if rows[i * BATCH_WIDTH + BATCH_MAGIC] >= MAGIC_V2 or before < 0:
         return False
@@ -349,13 +377,13 @@ def is_astray(rows, i, count, before):
     return before < one < two and two < rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
 
 
-def follow_offsets(rows, i, count, chain):
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
-    first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
-    last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
-    before: cython.longlong = chain.last_offset
-    expected: cython.longlong = expected_offset(chain)
-    is_known: cython.bint = first >= 0 or rows[at + BATCH_MAGIC] >= MAGIC_V2
+def follow_offsets(rows: Columns, i: Py_ssize_t, count: Py_ssize_t, chain: Chain) -> void:
+    at: Py_ssize_t = i * BATCH_WIDTH
+    first: longlong = rows[at + BATCH_FIRST_OFFSET]
+    last: longlong = rows[at + BATCH_LAST_OFFSET]
+    before: longlong = chain.last_offset
+    expected: longlong = expected_offset(chain)
+    is_known: bint = first >= 0 or rows[at + BATCH_MAGIC] >= MAGIC_V2
     # Offset behind the batch if its base offset were the expected one.
     after = sum_of(sum_of(expected, difference(last, first)), 1)
     if chain.base >= 0 and (
@@ -396,14 +424,14 @@ def follow_offsets(rows, i, count, chain):
     chain.misplaced = 0
 
 
-def expected_offset(chain):
+def expected_offset(chain: Chain) -> longlong:
     return chain.base if chain.last_offset < 0 and chain.base >= 0 else sum_of(chain.last_offset, 1)
 
 
-def is_believable(rows, i, count, expected):
+def is_believable(rows: Columns, i: Py_ssize_t, count: Py_ssize_t, expected: longlong) -> bint:
     """Whether the invalid batch of row i has right offsets: it continues the preceding one, the next continues it."""
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
-    last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
+    at: Py_ssize_t = i * BATCH_WIDTH
+    last: longlong = rows[at + BATCH_LAST_OFFSET]
     if rows[at + BATCH_FIRST_OFFSET] != expected and (
         rows[at + BATCH_FIRST_OFFSET] >= 0 or rows[at + BATCH_MAGIC] >= MAGIC_V2
     ):
@@ -411,7 +439,7 @@ def is_believable(rows, i, count, expected):
     return last >= expected and next_begins_at(rows, i, count, sum_of(last, 1))
 
 
-def follow(rows: Int64sIn, count: cython.Py_ssize_t, chain: Chain) -> int:
+def follow(rows: Int64sIn, count: Py_ssize_t, chain: Chain) -> int:
     """Checks the first ``count`` rows (BATCH_*). Returns the number of events written; others are only counted.
 
     Raises ValueError if the buffer is too short.

@@ -2,10 +2,22 @@
 already, and which pieces exclude each other; finds the blocks at which other files may begin."""
 
 import cython
+from cython import Py_ssize_t, bint, longlong, ulonglong
 
-_MULTIPLIER = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+if not cython.compiled:  # kseg._build declares these constants for C
+    # What a block may be that begins as side files or directories do.
+    MAY_BE_FILE = 1
+    MAY_BE_DIRECTORY = 2
+
+    # The numbers of `summarize`: a hash and sums, then the least, then the largest of all batches.
+    (
+        PIECE_HASH, PIECE_RECORDS, PIECE_GAPS, PIECE_FEWEST_RECORDS, PIECE_FIRST_TIME, PIECE_OLDEST_TIME,
+        PIECE_LEAST_MAGIC, PIECE_LAST_TIME, PIECE_LARGEST_PRODUCER, PIECE_LARGEST_MARKER, PIECE_WIDTH
+    ) = range(11)  # fmt: skip
+
+_MULTIPLIER = cython.declare(ulonglong, 0x9E3779B97F4A7C15)
 _NUMBER_BITS = cython.declare(cython.int, 40)
-_NUMBERS = cython.declare(cython.longlong, (1 << 40) - 1)
+_NUMBERS = cython.declare(longlong, (1 << 40) - 1)
 _MAX_STEPS = cython.declare(cython.int, 512)
 """More slots are not compared: a table that is two thirds full has no such run of them, unless keys collide."""
 
@@ -18,23 +30,23 @@ class KeyIndex:
     ``seed`` is random, so that no image can choose its keys to collide.
     """
 
-    def __init__(self, table: Int64sOut, seed: cython.longlong):
+    def __init__(self, table: Int64sOut, seed: longlong):
         if len(table) == 0 or len(table) & (len(table) - 1):
             raise ValueError("the number of slots is no power of two")
         self._table = table
         self.table = int64s_out(table)
         self.mask = len(table) - 1
-        self.seed = cython.cast(cython.ulonglong, seed)
+        self.seed = cython.cast(ulonglong, seed)
 
     def add(
         self,
         buffer: BytesIn,
-        origin: cython.longlong,
+        origin: longlong,
         rows: Int64sIn,
-        start: cython.Py_ssize_t,
-        stop: cython.Py_ssize_t,
-        number: cython.longlong,
-        beside: cython.bint = False,
+        start: Py_ssize_t,
+        stop: Py_ssize_t,
+        number: longlong,
+        beside: bint = False,
     ) -> int:
         """Adds the batches ``start`` to ``stop`` (exclusive) until the key of one is known; row 0 has that ``number``.
 
@@ -46,29 +58,29 @@ class KeyIndex:
             start += 1
         return start
 
-    def alike(self, buffer: BytesIn, origin: cython.longlong, rows: Int64sIn, i: cython.Py_ssize_t) -> list:
+    def alike(self, buffer: BytesIn, origin: longlong, rows: Int64sIn, i: Py_ssize_t) -> list:
         """Returns the numbers of the batches with the key of batch i, in the order in which they were added."""
-        key: cython.ulonglong = key_of(self, buffer, origin, rows, i)
-        at: cython.longlong = cython.cast(cython.longlong, key & self.mask)
+        key: ulonglong = key_of(self, buffer, origin, rows, i)
+        at: longlong = cython.cast(longlong, key & self.mask)
         found = []
         for _step in range(_MAX_STEPS):
             if self.table[at] == 0:
                 break
-            if cython.cast(cython.ulonglong, self.table[at]) >> _NUMBER_BITS == key >> _NUMBER_BITS:
+            if cython.cast(ulonglong, self.table[at]) >> _NUMBER_BITS == key >> _NUMBER_BITS:
                 found.append((self.table[at] & _NUMBERS) - 1)
             at = (at + 1) & self.mask
         return found
 
 
-def mixed(state, value):
-    state = cython.cast(cython.ulonglong, (state ^ cython.cast(cython.ulonglong, value)) * _MULTIPLIER)
+def mixed(state: ulonglong, value: longlong) -> ulonglong:
+    state = cython.cast(ulonglong, (state ^ cython.cast(ulonglong, value)) * _MULTIPLIER)
     return state ^ state >> 29
 
 
 def key_of(index, buffer, origin, rows, i):
     """Raises ValueError if the row, or a v0 or v1 message, lies outside its buffer."""
-    row: cython.Py_ssize_t = i * BATCH_WIDTH
-    state: cython.ulonglong = index.seed
+    row: Py_ssize_t = i * BATCH_WIDTH
+    state: ulonglong = index.seed
     if i < 0 or len(rows) < row + BATCH_WIDTH:
         raise ValueError("a buffer is too short")
     if rows[row + BATCH_MAGIC] < MAGIC_V2:
@@ -85,14 +97,14 @@ def key_of(index, buffer, origin, rows, i):
     return mixed(mixed(state, rows[row + BATCH_BASE_SEQUENCE]), 0)
 
 
-def put(index, key, number, beside):
+def put(index: KeyIndex, key: ulonglong, number: longlong, beside: bint) -> bint:
     """Adds a batch. False if its key is known, and it is not to stand ``beside`` those of that key."""
-    at: cython.longlong = cython.cast(cython.longlong, key & index.mask)
+    at: longlong = cython.cast(longlong, key & index.mask)
     for _step in range(_MAX_STEPS):
         if index.table[at] == 0:
-            index.table[at] = cython.cast(cython.longlong, key >> _NUMBER_BITS << _NUMBER_BITS | number + 1)
+            index.table[at] = cython.cast(longlong, key >> _NUMBER_BITS << _NUMBER_BITS | number + 1)
             break
-        if not beside and cython.cast(cython.ulonglong, index.table[at]) >> _NUMBER_BITS == key >> _NUMBER_BITS:
+        if not beside and cython.cast(ulonglong, index.table[at]) >> _NUMBER_BITS == key >> _NUMBER_BITS:
             return False
         at = (at + 1) & index.mask
     return True
@@ -104,9 +116,9 @@ def put(index, key, number, beside):
 def common_prefix(one: BytesIn, other: BytesIn) -> int:
     """Returns the length of the common prefix of two buffers."""
     p, q = bytes_in(one), bytes_in(other)
-    size: cython.longlong = min(len(one), len(other))
-    at: cython.longlong = 0
-    step: cython.longlong = 4096
+    size: longlong = min(len(one), len(other))
+    at: longlong = 0
+    step: longlong = 4096
     with cython.nogil:
         while at < size:
             step = min(step, size - at)
@@ -119,29 +131,27 @@ def common_prefix(one: BytesIn, other: BytesIn) -> int:
     return at
 
 
-def first_of(rows, row):
+def first_of(rows: Columns, row: Py_ssize_t) -> longlong:
     """The first offset; of a compressed v0 or v1 message, whose first offset is inside, the last one."""
     return rows[row + BATCH_FIRST_OFFSET] if rows[row + BATCH_FIRST_OFFSET] >= 0 else rows[row + BATCH_LAST_OFFSET]
 
 
-def fits(rows, row, largest):
+def fits(rows: Columns, row: Py_ssize_t, largest: longlong) -> bint:
     """Whether a log can hold the batch: its offsets are not negative, do not fall, and are at most ``largest``."""
     if rows[row + BATCH_FIRST_OFFSET] < 0 and rows[row + BATCH_MAGIC] >= MAGIC_V2:
         return False
     return 0 <= first_of(rows, row) <= rows[row + BATCH_LAST_OFFSET] <= largest
 
 
-def breaks(
-    rows: Int64sIn, count: cython.Py_ssize_t, block: cython.longlong, largest: cython.longlong, out: Int64sOut
-) -> int:
+def breaks(rows: Int64sIn, count: Py_ssize_t, block: longlong, largest: longlong, out: Int64sOut) -> int:
     """Writes the numbers of batches that do not continue the one before to ``out``: int64, ``count`` of them.
 
     At a multiple of ``block`` bytes, where a file may begin, a missing offset is more likely another file. Adjacent
     batches that no log can hold, by their offsets (see `fits`), stay together. Returns how many there are. Raises
     ValueError if a buffer is too short.
     """
-    n: cython.Py_ssize_t = 0
-    before: cython.Py_ssize_t = 0
+    n: Py_ssize_t = 0
+    before: Py_ssize_t = 0
     if count < 0 or block < 1 or len(rows) < count * BATCH_WIDTH or len(out) < count:
         raise ValueError("a buffer is too short")
     p, found = int64s_in(rows), int64s_out(out)
@@ -149,7 +159,7 @@ def breaks(
         for i in range(1, count):
             row = before + BATCH_WIDTH
             first, last = first_of(p, row), p[before + BATCH_LAST_OFFSET]
-            both_fit: cython.bint = fits(p, before, largest)
+            both_fit: bint = fits(p, before, largest)
             if (
                 p[row + BATCH_POSITION] != p[before + BATCH_POSITION] + p[before + BATCH_SIZE]
                 or both_fit != fits(p, row, largest)
@@ -168,16 +178,16 @@ def breaks(
     return n
 
 
-def summarize(rows: Int64sIn, count: cython.Py_ssize_t) -> list:
+def summarize(rows: Int64sIn, count: Py_ssize_t) -> list:
     """Returns the PIECE_* numbers of ``count`` batches; -1 for a least or largest one that none has.
 
     The hash leaves out positions, counts of records are negative where headers do not tell them, FIRST_TIME and
     LAST_TIME are of the largest timestamps of batches, OLDEST_TIME of base timestamps. Raises ValueError if the buffer
     is too short.
     """
-    found = cython.declare(cython.longlong[PIECE_WIDTH])
-    state: cython.ulonglong = 0
-    last: cython.longlong = -1
+    found = cython.declare(longlong[PIECE_WIDTH])
+    state: ulonglong = 0
+    last: longlong = -1
     p = int64s_in(rows, count * BATCH_WIDTH)
     for i in range(PIECE_WIDTH):
         found[i] = 0 if i <= PIECE_GAPS else INT64_MAX if i < PIECE_LAST_TIME else -1
@@ -199,11 +209,11 @@ def summarize(rows: Int64sIn, count: cython.Py_ssize_t) -> list:
             found[PIECE_LARGEST_PRODUCER] = max(found[PIECE_LARGEST_PRODUCER], p[row + BATCH_PRODUCER_ID])
             found[PIECE_LARGEST_MARKER] = max(found[PIECE_LARGEST_MARKER], p[row + BATCH_MARKER])
             last = p[row + BATCH_LAST_OFFSET]
-        found[PIECE_HASH] = cython.cast(cython.longlong, state >> 1)
+        found[PIECE_HASH] = cython.cast(longlong, state >> 1)
     return [-1 if found[i] == INT64_MAX else found[i] for i in range(PIECE_WIDTH)]
 
 
-def may_be_versions(a, i, b, k):
+def may_be_versions(a: Columns, i: Py_ssize_t, b: Columns, k: Py_ssize_t) -> bint:
     """Whether two batches of one offset may be versions of each other. With equally many records they are copies: two
     logs that the same program wrote differ in the times of their markers."""
     if first_of(a, i) != first_of(b, k) or a[i + BATCH_LAST_OFFSET] != b[k + BATCH_LAST_OFFSET]:
@@ -222,16 +232,11 @@ def may_be_versions(a, i, b, k):
 
 
 def contradict(
-    mine: Int64sIn,
-    i: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    others: Int64sIn,
-    k: cython.Py_ssize_t,
-    other_stop: cython.Py_ssize_t,
+    mine: Int64sIn, i: Py_ssize_t, stop: Py_ssize_t, others: Int64sIn, k: Py_ssize_t, other_stop: Py_ssize_t
 ) -> bool:
     """Whether among batches i to ``stop`` (exclusive) of one piece, and k to ``other_stop`` of another, two overlap
     without being versions of each other. Raises ValueError if a buffer is too short."""
-    found: cython.bint = False
+    found: bint = False
     if i < 0 or k < 0 or len(mine) < stop * BATCH_WIDTH or len(others) < other_stop * BATCH_WIDTH:
         raise ValueError("a buffer is too short")
     a, b = int64s_in(mine), int64s_in(others)
@@ -252,10 +257,10 @@ def contradict(
 # Side files
 
 
-def rises(p, at, width):
+def rises(p: Bytes, at: Py_ssize_t, width: cython.int) -> bint:
     """Whether three entries of an index begin here, whose two fields rise: the second is an int32."""
-    last: cython.longlong = 0
-    last_second: cython.longlong = -1
+    last: longlong = 0
+    last_second: longlong = -1
     for _entry in range(3):
         first = be64(p, at) if width == TIME_ENTRY_BYTES else be32(p, at)
         second = be32(p, at + width - 4)
@@ -266,7 +271,7 @@ def rises(p, at, width):
     return True
 
 
-def mark_of(p, at):
+def mark_of(p: Bytes, at: Py_ssize_t) -> cython.int:
     mark: cython.int = 0
     entry_bytes: cython.int = p[at + 4] + 256 * p[at + 5]
     if p[at] == 0:
@@ -282,16 +287,16 @@ def mark_of(p, at):
     return mark
 
 
-def mark_blocks(buffer: BytesIn, stop: cython.Py_ssize_t, step: cython.Py_ssize_t, out: Int64sOut) -> int:
+def mark_blocks(buffer: BytesIn, stop: Py_ssize_t, step: Py_ssize_t, out: Int64sOut) -> int:
     """Writes pairs to ``out``: the position of each block that may begin a side file or a directory, and MAY_BE_FILE
     (0, v, #, X or I, or bytes of a producer snapshot or an index) and MAY_BE_DIRECTORY (of ext4) combined by or.
 
     Blocks begin every ``step`` bytes below ``stop``. Returns the number of values. Raises ValueError if a buffer is too
     short.
     """
-    n: cython.Py_ssize_t = 0
-    at: cython.Py_ssize_t = 0
-    end: cython.Py_ssize_t = len(buffer)
+    n: Py_ssize_t = 0
+    at: Py_ssize_t = 0
+    end: Py_ssize_t = len(buffer)
     if step < 1 or stop > end or len(out) < 2 * (stop // step + 1):
         raise ValueError("a buffer is too short")
     p, marks = bytes_in(buffer), int64s_out(out)

@@ -9,7 +9,45 @@ offset (int32; the low 32 bits if it does not fit) and a position (int32); a tim
 """
 
 import cython
+from cython import Py_ssize_t, bint, longlong, void
 from cython.cimports.kseg.kernel.scan.headers import EventLog, report
+
+if not cython.compiled:  # kseg._build declares these constants for C
+    # Columns of a change of the leader epoch, and the state of the previous batch.
+    # -1: a message of v0 or v1, which has none.
+    CHANGE_EPOCH = 0
+    # Offset of its first batch.
+    CHANGE_OFFSET = 1
+    # Last offset of the epoch before that, -1 none.
+    CHANGE_LAST_OFFSET = 2
+    CHANGE_WIDTH = 3
+
+    # The kinds of indexes; the number is the size of an entry in bytes.
+    OFFSETS = 8
+    TIMES = 12
+    # Number of entries after the next one that must be in the window too, if the file has them.
+    LOOK_AHEAD = 2
+
+    # The offset is below the base offset of the segment.
+    BELOW_BASE = 1
+    # The position is negative.
+    NEGATIVE = 2
+    # The entry is not in order with its neighbours. C: offset of the last entry in order.
+    UNSORTED = 3
+    # The position is inside a batch. C: position of the next batch.
+    NO_BATCH = 4
+    # The first offset of the batch is larger than the entry's. C: that offset; for a compressed v0 or v1 message, the
+    # offset before it.
+    TOO_LOW = 5
+    # The offset is neither the first nor the last offset of the batch; lookups still work. C: its last offset.
+    IMPRECISE = 6
+    # The log ends before the position or the offset. C: last offset of the log.
+    BEYOND = 7
+    # A record up to the offset has a later timestamp. C: the largest timestamp up to the offset.
+    TOO_OLD = 8
+    # All records up to the offset have earlier timestamps. C: the largest timestamp up to the offset.
+    TOO_NEW = 9
+    KINDS = 10
 
 # Finds where the leader epoch changes from batch to batch (rows BATCH_*).
 
@@ -26,9 +64,7 @@ class EpochState:
         self.found = 0
 
 
-def changes(
-    rows: Int64sIn, start: cython.Py_ssize_t, count: cython.Py_ssize_t, state: EpochState, found: Int64sOut
-) -> int:
+def changes(rows: Int64sIn, start: Py_ssize_t, count: Py_ssize_t, state: EpochState, found: Int64sOut) -> int:
     """Writes the changes in rows ``start`` to ``count`` to ``found`` (CHANGE_*).
 
     Returns the row before which it stopped because ``found`` is full, else ``count``. Raises ValueError if a buffer is
@@ -77,10 +113,12 @@ class IndexBuild:
         self.offsets = self.times = self.row = 0
 
 
-def index(rows: Int64sIn, count: cython.Py_ssize_t, build: IndexBuild, offsets: BytesOut, times: BytesOut) -> int:
+def index(rows: Int64sIn, count: Py_ssize_t, build: IndexBuild, offsets: BytesOut, times: BytesOut) -> int:
     """Writes the entries for the first ``count`` rows to ``offsets`` and ``times``, which hold ``count`` entries each.
 
-    Returns DONE, or OUTSIDE or NOT_RISING if the batch of ``row`` cannot be indexed; earlier entries are written.
+    Returns DONE, or why the batch of ``row`` cannot be indexed. OFFSET_OUTSIDE: its last offset is below the base
+    offset, or at least 2^31 above it. OFFSET_FALLS: an offset is not larger than the previous one, in the time index
+    smaller. Earlier entries are written.
     Raises ValueError if a buffer is too short.
     """
     status: cython.int = DONE
@@ -94,7 +132,7 @@ def index(rows: Int64sIn, count: cython.Py_ssize_t, build: IndexBuild, offsets: 
             last = p[at + BATCH_LAST_OFFSET]
             build.row = i
             if not build.takes_any and (last < build.base or last - build.base > INT32_MAX):
-                status = OUTSIDE
+                status = OFFSET_OUTSIDE
                 break
             if p[at + BATCH_MAX_TIMESTAMP] > build.largest_timestamp:
                 build.largest_timestamp = p[at + BATCH_MAX_TIMESTAMP]
@@ -105,7 +143,7 @@ def index(rows: Int64sIn, count: cython.Py_ssize_t, build: IndexBuild, offsets: 
             if build.uses_first_offset and p[at + BATCH_FIRST_OFFSET] >= 0:
                 entry = p[at + BATCH_FIRST_OFFSET]
             if build.last_offset >= 0 and entry <= build.last_offset:
-                status = NOT_RISING
+                status = OFFSET_FALLS
                 break
             to = OFFSET_ENTRY_BYTES * build.offsets
             put_big(offset_entries, to, difference(entry, build.base), 4)
@@ -115,7 +153,7 @@ def index(rows: Int64sIn, count: cython.Py_ssize_t, build: IndexBuild, offsets: 
             build.last_position = p[at + BATCH_POSITION]
             if build.has_times and build.largest_timestamp > build.last_timestamp:
                 if build.last_time_offset >= 0 and build.largest_timestamp_offset < build.last_time_offset:
-                    status = NOT_RISING
+                    status = OFFSET_FALLS
                     break
                 to = TIME_ENTRY_BYTES * build.times
                 put_big(time_entries, to, build.largest_timestamp, 8)
@@ -159,7 +197,7 @@ class EntryWalk(EventLog):
         self.width = width
         self.begin(0, 0)
 
-    def begin(self, base: cython.longlong, total: cython.longlong):
+    def begin(self, base: longlong, total: longlong):
         self.clear()
         self.base, self.total = base, total
         self.next = 0
@@ -172,7 +210,7 @@ class EntryWalk(EventLog):
         self.pending_entry = self.indexed = self.farthest = self.farthest_at = 0
         self.has_unseen = self.is_doubted = self.has_v2 = False
 
-    def move(self, first: cython.longlong, loaded: cython.longlong, window: BytesIn):
+    def move(self, first: longlong, loaded: longlong, window: BytesIn):
         """Sets the ``window``, with ``loaded`` entries from number ``first`` on; it has at least the bytes of one."""
         self.data = bytes_in(window, max(1, loaded) * self.width)
         self._window = window
@@ -180,29 +218,31 @@ class EntryWalk(EventLog):
         self.is_short = False
 
 
-def offset_of(walk, entry):
+def offset_of(walk: EntryWalk, entry: longlong) -> longlong:
     """Returns the absolute offset of an entry of the window; -1 if it exceeds the largest offset."""
-    at: cython.Py_ssize_t = (entry - walk.first) * walk.width
-    relative: cython.longlong = be32(walk.data, at if walk.width == OFFSETS else at + TIME_ENTRY_OFFSET)
+    at: Py_ssize_t = (entry - walk.first) * walk.width
+    relative: longlong = be32(walk.data, at if walk.width == OFFSETS else at + TIME_ENTRY_OFFSET)
     if relative > 0 and walk.base > INT64_MAX - relative:
         return -1
     return walk.base + relative
 
 
-def value_of(walk, entry):
+def value_of(walk: EntryWalk, entry: longlong) -> longlong:
     """Returns the position or the timestamp of an entry of the window."""
-    at: cython.Py_ssize_t = (entry - walk.first) * walk.width
+    at: Py_ssize_t = (entry - walk.first) * walk.width
     return be32(walk.data, at + OFFSET_ENTRY_POSITION) if walk.width == OFFSETS else be64(walk.data, at)
 
 
-def follows(width, offset_before, value_before, offset, value):
+def follows(
+    width: cython.int, offset_before: longlong, value_before: longlong, offset: longlong, value: longlong
+) -> bint:
     """Whether an entry may follow another: values and offsets must rise; in a time index offsets may be equal."""
     return value > value_before and (offset > offset_before or (width == TIMES and offset == offset_before))
 
 
-def is_out_of_line(walk, offset, value):
+def is_out_of_line(walk: EntryWalk, offset: longlong, value: longlong) -> bint:
     """Whether the two entries after the current one continue the entry before it, but not the current one."""
-    remaining: cython.longlong = walk.total - walk.next
+    remaining: longlong = walk.total - walk.next
     if remaining < LOOK_AHEAD:
         return False
     for k in range(LOOK_AHEAD):
@@ -215,7 +255,7 @@ def is_out_of_line(walk, offset, value):
     return True
 
 
-def take(walk):
+def take(walk: EntryWalk) -> void:
     """Holds the next entry in order, if there is one. Sets ``is_short`` if the window ends too early."""
     while not walk.is_held and walk.next < walk.total:
         i = walk.next
@@ -243,12 +283,12 @@ def take(walk):
         walk.held_value = walk.before_value = value
 
 
-def is_believed(rows, i, count, walk):
+def is_believed(rows: Columns, i: Py_ssize_t, count: Py_ssize_t, walk: EntryWalk) -> bint:
     """Whether the offsets of row i fit between those of its neighbours; `kseg.kernel.scan.headers` reports others."""
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
-    first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
-    last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
-    after: cython.Py_ssize_t = at + BATCH_WIDTH
+    at: Py_ssize_t = i * BATCH_WIDTH
+    first: longlong = rows[at + BATCH_FIRST_OFFSET]
+    last: longlong = rows[at + BATCH_LAST_OFFSET]
+    after: Py_ssize_t = at + BATCH_WIDTH
     if rows[at + BATCH_MAGIC] < MAGIC_V2 and first < 0:
         first = last
     if not rows[at + BATCH_STATE] & CRC_RIGHT or first <= walk.last_offset or first < walk.base or last < first:
@@ -258,16 +298,16 @@ def is_believed(rows, i, count, walk):
     return i + 1 >= count or not rows[after + BATCH_STATE] & CRC_RIGHT or rows[after + BATCH_LAST_OFFSET] > last
 
 
-def report_held(walk, kind, c):
+def report_held(walk: EntryWalk, kind: longlong, c: longlong) -> void:
     """Adds an event about the held entry, or about the entry that was held last."""
     report(walk, kind, walk.held_entry, walk.held_offset, walk.held_value, c)
 
 
-def judge_offset(row, at, walk):
+def judge_offset(row: Columns, at: Py_ssize_t, walk: EntryWalk) -> void:
     """Checks the offset of the held entry of an offset index, whose position is that of this row."""
-    first: cython.longlong = row[at + BATCH_FIRST_OFFSET]
-    last: cython.longlong = row[at + BATCH_LAST_OFFSET]
-    is_known: cython.bint = first >= 0 or row[at + BATCH_MAGIC] >= MAGIC_V2
+    first: longlong = row[at + BATCH_FIRST_OFFSET]
+    last: longlong = row[at + BATCH_LAST_OFFSET]
+    is_known: bint = first >= 0 or row[at + BATCH_MAGIC] >= MAGIC_V2
     if walk.held_offset > last:
         walk.pending = walk.held_offset
         walk.pending_entry = walk.held_entry
@@ -280,10 +320,10 @@ def judge_offset(row, at, walk):
             report_held(walk, IMPRECISE, last)
 
 
-def offsets_row(rows, at, believed, walk):
+def offsets_row(rows: Columns, at: Py_ssize_t, believed: bint, walk: EntryWalk) -> void:
     """Checks an offset index against one batch. Must be repeated if it ends with ``is_short``."""
-    position: cython.longlong = rows[at + BATCH_POSITION]
-    last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
+    position: longlong = rows[at + BATCH_POSITION]
+    last: longlong = rows[at + BATCH_LAST_OFFSET]
     if believed and 0 <= walk.pending <= last:
         if walk.pending != last:
             report(walk, IMPRECISE, walk.pending_entry, walk.pending, -1, last)
@@ -306,13 +346,13 @@ def offsets_row(rows, at, believed, walk):
         walk.farthest_at = walk.indexed
 
 
-def times_row(rows, at, believed, walk):
+def times_row(rows: Columns, at: Py_ssize_t, believed: bint, walk: EntryWalk) -> void:
     """Checks a time index against one batch. Must be repeated if it ends with ``is_short``."""
-    first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
-    last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
-    own: cython.longlong = rows[at + BATCH_MAX_TIMESTAMP]
+    first: longlong = rows[at + BATCH_FIRST_OFFSET]
+    last: longlong = rows[at + BATCH_LAST_OFFSET]
+    own: longlong = rows[at + BATCH_MAX_TIMESTAMP]
     # The cleaner does not index the empty batches that it keeps; a broker's recovery does.
-    is_counted: cython.bint = (
+    is_counted: bint = (
         rows[at + BATCH_STATE] & CRC_RIGHT and rows[at + BATCH_MAGIC] != 0 and rows[at + BATCH_COUNT] != 0
     )
     take(walk)
@@ -339,7 +379,7 @@ def times_row(rows, at, believed, walk):
             walk.certain = own
 
 
-def follow(walk: EntryWalk, rows: Int64sIn, start: cython.Py_ssize_t, count: cython.Py_ssize_t) -> int:
+def follow(walk: EntryWalk, rows: Int64sIn, start: Py_ssize_t, count: Py_ssize_t) -> int:
     """Checks the index against rows ``start`` to ``count`` (BATCH_*). Returns the row to continue with after the window
     was moved, or ``count``. Raises ValueError if the buffer is too short."""
     walk.is_short = False
@@ -365,7 +405,7 @@ def follow(walk: EntryWalk, rows: Int64sIn, start: cython.Py_ssize_t, count: cyt
     return start
 
 
-def drain(walk: EntryWalk, size: cython.longlong) -> bool:
+def drain(walk: EntryWalk, size: longlong) -> bool:
     """Reports the entries without a batch. Returns True if the window must be moved and the call repeated.
 
     ``size``: size of the log in bytes, all of whose batches were read; -1 if entries need no comparison with it.

@@ -9,16 +9,86 @@ the caller must handle.
 """
 
 import cython
+from cython import Py_ssize_t, bint, longlong, ulonglong, void
 from cython.cimports.kseg.kernel.records.records import sequence_after
 from cython.cimports.kseg.kernel.scan.headers import EventLog, report
 
 from kseg.kernel.scan.headers import int64s
 
+if not cython.compiled:  # kseg._build declares these constants for C
+    # Columns of an entry. LAST_SEQUENCE and LAST_OFFSET, of data, are -1 where there is none; OFFSET_DELTA goes with
+    # them. TIMESTAMP in ms.
+    ID, EPOCH, LAST_SEQUENCE, LAST_OFFSET, OFFSET_DELTA, TIMESTAMP, COORDINATOR_EPOCH = range(7)
+    # First offset of the open transaction, -1 none.
+    TXN_FIRST = 7
+    # Indexes of the entries with the next older and younger open transaction, -1 none.
+    TXN_BEFORE = 8
+    TXN_BEHIND = 9
+    # Largest timestamp of its first batch, in ms.
+    TXN_TIMESTAMP = 10
+    # Its batches with data so far, and those of them that hold records.
+    TXN_BATCHES = 11
+    TXN_FILLED = 12
+    # Of its first batch.
+    TXN_POSITION = 13
+    # Last offset of any batch seen, -1 loaded.
+    SEEN = 14
+    # Timestamp of the first marker of any producer behind its begin, in ms, -1 none.
+    TXN_MARKER = 15
+    # Of the last batch with data, in ms.
+    DATA_TIMESTAMP = 16
+    ENTRY_WIDTH = 17
+
+    # Events. A: the sequence expected, B: the one found, C: 1 where offsets are missing since the producer's batch
+    # before.
+    SEQUENCE = 1
+    # A: the producer's epoch before, B: that of the batch, C: 1 for a marker.
+    EPOCH_FALLS = 2
+    # A: the coordinator's epoch before, B: that of the marker.
+    COORDINATOR_FALLS = 3
+    # A batch that is not transactional. A: first offset of the producer's open transaction.
+    OUTSIDE = 4
+    # Data of a later epoch in an open transaction. A: its first offset, B: epoch of the transaction, C: of the batch.
+    LOST_MARKER = 5
+    # A: type of the marker, -1 where it cannot be read.
+    BAD_MARKER = 6
+    # A transaction ends while another producer's, that began at the same offset, is open. A: that offset.
+    SHARED = 7
+    KINDS = 8
+
+    # Columns of a row for an ABORT marker. First offset of its transaction, -1 if none was open.
+    ABORT_PRODUCER = 0
+    ABORT_FIRST = 1
+    # Offset of the marker, last stable offset as LogSegment.recover computes it, position of the marker.
+    ABORT_OFFSET, ABORT_STABLE, ABORT_POSITION = 2, 3, 4
+    # TXN_FILLED of the transaction, and whether all is known from its first offset on.
+    ABORT_FILLED, ABORT_IS_CERTAIN, ABORT_WIDTH = 5, 6, 7
+
+    # A batch of one transaction marker, as brokers write it: its timestamp is the base timestamp.
+    PLAIN_MARKER_BYTES = 78
+
+    # Types of control records: transaction markers, and the types of KRaft's log.
+    ABORT_MARKER, COMMIT_MARKER, FIRST_KRAFT_TYPE = 0, 1, 2
+    LAST_KRAFT_TYPE = 6
+
+    # Sizes of a .snapshot file, and positions of fields in its entries; the first field is the producer id.
+    SNAPSHOT_HEADER_BYTES = 10
+    SNAPSHOT_EPOCH = 8
+    SNAPSHOT_LAST_SEQUENCE = 10
+    SNAPSHOT_LAST_OFFSET = 14
+    SNAPSHOT_OFFSET_DELTA = 22
+    SNAPSHOT_TIMESTAMP = 26
+    SNAPSHOT_COORDINATOR_EPOCH = 34
+    SNAPSHOT_TXN_FIRST = 38
+    SNAPSHOT_ENTRY_BYTES = 46
+    # Columns of a row for an entry of such a file that differs.
+    DIFFERING_NUMBER, DIFFERING_INDEX, DIFFERING_WIDTH = 0, 1, 2
+
 # The table of producers of a replay: lookup, the list of open transactions, comparison with a snapshot file.
 
 # Where offsets rise the place of a transaction is found at once; where they fall in file after file it must not become
 # a search.
-_MAX_STEPS = cython.declare(cython.Py_ssize_t, 1000)
+_MAX_STEPS = cython.declare(Py_ssize_t, 1000)
 
 
 class ProducerTable(EventLog):
@@ -57,8 +127,8 @@ class ProducerTable(EventLog):
 
         Raises ValueError if a buffer has another size.
         """
-        mask: cython.longlong = len(slots) - 1
-        capacity: cython.longlong = len(entries) // ENTRY_WIDTH
+        mask: longlong = len(slots) - 1
+        capacity: longlong = len(entries) // ENTRY_WIDTH
         if len(slots) <= capacity or len(slots) & mask or capacity < self.producers:
             raise ValueError("the table of producers has no free slot")
         self._entries, self._slots = entries, slots
@@ -72,7 +142,7 @@ class ProducerTable(EventLog):
 
     def load(self, row) -> None:
         """Adds an entry as another replay left it. Raises ValueError if the producer is known or the table is full."""
-        slot: cython.longlong = find(self, row[ID])
+        slot: longlong = find(self, row[ID])
         if self.producers >= self.capacity or self.slots[slot]:
             raise ValueError("the producer is known, or the table is full")
         for k in range(ENTRY_WIDTH):
@@ -80,13 +150,13 @@ class ProducerTable(EventLog):
         self.producers += 1
         self.slots[slot] = self.producers
 
-    def row(self, index: cython.longlong) -> list:
+    def row(self, index: longlong) -> list:
         """Returns the entry of the producer that was the index-th to be seen. Raises IndexError."""
         if not 0 <= index < self.producers:
             raise IndexError(index)
         return [self.entries[index * ENTRY_WIDTH + k] for k in range(ENTRY_WIDTH)]
 
-    def begin_transaction(self, index: cython.longlong) -> None:
+    def begin_transaction(self, index: longlong) -> None:
         """Puts an entry, loaded with a TXN_FIRST, among the open transactions. Raises IndexError."""
         if not 0 <= index < self.producers:
             raise IndexError(index)
@@ -99,28 +169,28 @@ class ProducerTable(EventLog):
         self.abort_rows, self.abort_capacity = int64s_out(aborts), len(aborts) // ABORT_WIDTH
 
 
-def home(table, producer_id):
+def home(table: ProducerTable, producer_id: longlong) -> longlong:
     """Returns the slot where the search for an id begins: upper bits of a product that depend on all bits of the id."""
-    product: cython.ulonglong = cython.cast(
-        cython.ulonglong, cython.cast(cython.ulonglong, producer_id) * cython.cast(cython.ulonglong, table.seed)
+    product: ulonglong = cython.cast(
+        ulonglong, cython.cast(ulonglong, producer_id) * cython.cast(ulonglong, table.seed)
     )
-    return cython.cast(cython.longlong, product >> 33) & table.mask
+    return cython.cast(longlong, product >> 33) & table.mask
 
 
-def find(table, producer_id):
+def find(table: ProducerTable, producer_id: longlong) -> longlong:
     """Returns the slot that holds the producer, or the free one where it belongs. At least one slot is free."""
-    at: cython.longlong = home(table, producer_id)
+    at: longlong = home(table, producer_id)
     while table.slots[at] and table.entries[(table.slots[at] - 1) * ENTRY_WIDTH + ID] != producer_id:
         at = (at + 1) & table.mask
     return at
 
 
-def open_transaction(table, index, first):
+def open_transaction(table: ProducerTable, index: longlong, first: longlong) -> void:
     """Puts the producer among those with an open transaction, by first offset."""
-    entries: cython.pointer[cython.longlong] = table.entries
-    behind: cython.longlong = -1
-    before: cython.longlong = table.youngest
-    steps: cython.Py_ssize_t = 0
+    entries: OutColumns = table.entries
+    behind: longlong = -1
+    before: longlong = table.youngest
+    steps: Py_ssize_t = 0
     while before >= 0 and entries[before * ENTRY_WIDTH + TXN_FIRST] > first and steps < _MAX_STEPS:
         behind = before
         before = entries[before * ENTRY_WIDTH + TXN_BEFORE]
@@ -139,11 +209,11 @@ def open_transaction(table, index, first):
     table.open += 1
 
 
-def close_transaction(table, index):
-    entries: cython.pointer[cython.longlong] = table.entries
-    e: cython.longlong = index * ENTRY_WIDTH
-    before: cython.longlong = entries[e + TXN_BEFORE]
-    behind: cython.longlong = entries[e + TXN_BEHIND]
+def close_transaction(table: ProducerTable, index: longlong) -> void:
+    entries: OutColumns = table.entries
+    e: longlong = index * ENTRY_WIDTH
+    before: longlong = entries[e + TXN_BEFORE]
+    behind: longlong = entries[e + TXN_BEHIND]
     if before >= 0:
         entries[before * ENTRY_WIDTH + TXN_BEHIND] = behind
     else:
@@ -156,10 +226,10 @@ def close_transaction(table, index):
     table.open -= 1
 
 
-def index_of(table, producer_id):
+def index_of(table: ProducerTable, producer_id: longlong) -> longlong:
     """Returns the index of a producer's entry, creating it if it is missing; -1 if the table is full."""
-    entry: cython.longlong = table.producers * ENTRY_WIDTH
-    slot: cython.longlong = find(table, producer_id)
+    entry: longlong = table.producers * ENTRY_WIDTH
+    slot: longlong = find(table, producer_id)
     if not table.slots[slot]:
         if table.producers >= table.capacity:
             return -1
@@ -172,9 +242,9 @@ def index_of(table, producer_id):
     return table.slots[slot] - 1
 
 
-def is_same(p, at, table, e):
+def is_same(p: Bytes, at: Py_ssize_t, table: ProducerTable, e: longlong) -> bint:
     """Whether the entry of a snapshot at p[at] is the one at ``e``."""
-    entries: cython.pointer[cython.longlong] = table.entries
+    entries: OutColumns = table.entries
     return (
         be16(p, at + SNAPSHOT_EPOCH) == entries[e + EPOCH]
         and be32(p, at + SNAPSHOT_LAST_SEQUENCE) == entries[e + LAST_SEQUENCE]
@@ -186,9 +256,7 @@ def is_same(p, at, table, e):
     )
 
 
-def compare(
-    table: ProducerTable, snapshot: BytesIn, start: cython.Py_ssize_t, count: cython.Py_ssize_t, found: Int64sOut
-) -> int:
+def compare(table: ProducerTable, snapshot: BytesIn, start: Py_ssize_t, count: Py_ssize_t, found: Int64sOut) -> int:
     """Compares entries ``start`` to ``count`` of a .snapshot file with the table.
 
     Writes the differing entries to ``found``: DIFFERING_NUMBER (in the file) and DIFFERING_INDEX (in the table, -1 for
@@ -218,26 +286,26 @@ def compare(
 # Applies a batch to the entry of its producer: steps of `kseg.kernel.state.producers`.
 
 
-def is_remembered(table, e, timestamp):
+def is_remembered(table: ProducerTable, e: longlong, timestamp: longlong) -> bint:
     """Whether all is known of the producer since its batch before, and a broker has not forgotten it for being idle."""
-    entries: cython.pointer[cython.longlong] = table.entries
+    entries: OutColumns = table.entries
     if entries[e + EPOCH] < 0 or entries[e + SEEN] < table.after_damage:
         return False
     return timestamp < 0 or entries[e + TIMESTAMP] < 0 or timestamp - entries[e + TIMESTAMP] < table.idle_ms
 
 
-def replay_data(rows, i, table, index):
-    entries: cython.pointer[cython.longlong] = table.entries
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
-    e: cython.longlong = index * ENTRY_WIDTH
-    first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
-    epoch: cython.longlong = rows[at + BATCH_PRODUCER_EPOCH]
-    sequence: cython.longlong = rows[at + BATCH_BASE_SEQUENCE]
-    timestamp: cython.longlong = rows[at + BATCH_MAX_TIMESTAMP]
-    delta: cython.longlong = difference(rows[at + BATCH_LAST_OFFSET], first)
-    is_transactional: cython.bint = (rows[at + BATCH_ATTRIBUTES] & TRANSACTIONAL) != 0
-    expected: cython.longlong = 0
-    is_known: cython.bint = not table.as_broker and is_remembered(table, e, timestamp)
+def replay_data(rows: Columns, i: Py_ssize_t, table: ProducerTable, index: longlong) -> void:
+    entries: OutColumns = table.entries
+    at: Py_ssize_t = i * BATCH_WIDTH
+    e: longlong = index * ENTRY_WIDTH
+    first: longlong = rows[at + BATCH_FIRST_OFFSET]
+    epoch: longlong = rows[at + BATCH_PRODUCER_EPOCH]
+    sequence: longlong = rows[at + BATCH_BASE_SEQUENCE]
+    timestamp: longlong = rows[at + BATCH_MAX_TIMESTAMP]
+    delta: longlong = difference(rows[at + BATCH_LAST_OFFSET], first)
+    is_transactional: bint = (rows[at + BATCH_ATTRIBUTES] & TRANSACTIONAL) != 0
+    expected: longlong = 0
+    is_known: bint = not table.as_broker and is_remembered(table, e, timestamp)
     if is_known and epoch < entries[e + EPOCH]:
         report(table, EPOCH_FALLS, i, entries[e + EPOCH], epoch, 0)
     elif is_known and sequence > 0 and epoch != entries[e + EPOCH]:
@@ -267,16 +335,16 @@ def replay_data(rows, i, table, index):
         entries[e + TXN_FILLED] += rows[at + BATCH_COUNT] > 0
 
 
-def replay_marker(rows, i, table, index):
-    entries: cython.pointer[cython.longlong] = table.entries
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
-    e: cython.longlong = index * ENTRY_WIDTH
-    offset: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
-    epoch: cython.longlong = rows[at + BATCH_PRODUCER_EPOCH]
-    timestamp: cython.longlong = rows[at + BATCH_MAX_TIMESTAMP]
-    other: cython.longlong = table.oldest
-    young: cython.longlong = table.youngest
-    is_known: cython.bint = not table.as_broker and is_remembered(table, e, timestamp)
+def replay_marker(rows: Columns, i: Py_ssize_t, table: ProducerTable, index: longlong) -> void:
+    entries: OutColumns = table.entries
+    at: Py_ssize_t = i * BATCH_WIDTH
+    e: longlong = index * ENTRY_WIDTH
+    offset: longlong = rows[at + BATCH_FIRST_OFFSET]
+    epoch: longlong = rows[at + BATCH_PRODUCER_EPOCH]
+    timestamp: longlong = rows[at + BATCH_MAX_TIMESTAMP]
+    other: longlong = table.oldest
+    young: longlong = table.youngest
+    is_known: bint = not table.as_broker and is_remembered(table, e, timestamp)
     if not rows[at + BATCH_ATTRIBUTES] & LOG_APPEND_TIME:
         timestamp = rows[at + BATCH_BASE_TIMESTAMP]
     if is_known and epoch < entries[e + EPOCH]:
@@ -322,10 +390,10 @@ def replay_marker(rows, i, table, index):
     entries[e + COORDINATOR_EPOCH] = rows[at + BATCH_COORDINATOR_EPOCH]
 
 
-_MAX_OFFSET = cython.declare(cython.longlong, 1 << 62)
+_MAX_OFFSET = cython.declare(longlong, 1 << 62)
 
 
-def follow_offsets(table, first, last):
+def follow_offsets(table: ProducerTable, first: longlong, last: longlong) -> void:
     """Notes gaps in the offsets: the state of producers is uncertain after them."""
     if table.is_after_damage:
         table.is_after_damage = False
@@ -339,7 +407,7 @@ def follow_offsets(table, first, last):
         table.largest_offset = last
 
 
-def is_plain_marker(rows, at):
+def is_plain_marker(rows: Columns, at: Py_ssize_t) -> bint:
     """Whether the control batch is intact, and has the form in which brokers write the end of a transaction."""
     return (
         rows[at + BATCH_STATE] & CRC_RIGHT
@@ -350,10 +418,10 @@ def is_plain_marker(rows, at):
     )
 
 
-def replay_as_broker(rows, i, table):
+def replay_as_broker(rows: Columns, i: Py_ssize_t, table: ProducerTable) -> bint:
     """Replays row i without checks. False if the replay must stop before it."""
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
-    is_control: cython.bint = (rows[at + BATCH_ATTRIBUTES] & CONTROL) != 0
+    at: Py_ssize_t = i * BATCH_WIDTH
+    is_control: bint = (rows[at + BATCH_ATTRIBUTES] & CONTROL) != 0
     if rows[at + BATCH_MAGIC] < MAGIC_V2 or rows[at + BATCH_PRODUCER_ID] < 0:
         return True
     if table.aborts >= table.abort_capacity:
@@ -371,11 +439,11 @@ def replay_as_broker(rows, i, table):
     return True
 
 
-def replay_one(rows, i, table):
+def replay_one(rows: Columns, i: Py_ssize_t, table: ProducerTable) -> bint:
     """Checks and replays row i. False if the replay must stop before it."""
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
-    index: cython.longlong = -1
-    is_control: cython.bint
+    at: Py_ssize_t = i * BATCH_WIDTH
+    index: longlong = -1
+    is_control: bint
     if (
         not rows[at + BATCH_STATE] & CRC_RIGHT
         or not 0 <= rows[at + BATCH_LAST_OFFSET] < _MAX_OFFSET
@@ -396,7 +464,7 @@ def replay_one(rows, i, table):
         table.newest_data = rows[at + BATCH_MAX_TIMESTAMP]
     if rows[at + BATCH_PRODUCER_ID] < 0:
         # Only KRaft's log has control batches without a producer; their types begin with LEADER_CHANGE.
-        is_kraft: cython.bint = FIRST_KRAFT_TYPE <= rows[at + BATCH_MARKER] <= LAST_KRAFT_TYPE
+        is_kraft: bint = FIRST_KRAFT_TYPE <= rows[at + BATCH_MARKER] <= LAST_KRAFT_TYPE
         if is_control and rows[at + BATCH_COUNT] != 0 and not is_kraft:
             report(table, BAD_MARKER, i, rows[at + BATCH_MARKER], 0, 0)
         follow_offsets(table, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
@@ -424,7 +492,7 @@ def replay_one(rows, i, table):
     return True
 
 
-def replay(table: ProducerTable, rows: Int64sIn, start: cython.Py_ssize_t, count: cython.Py_ssize_t) -> int:
+def replay(table: ProducerTable, rows: Int64sIn, start: Py_ssize_t, count: Py_ssize_t) -> int:
     """Replays rows ``start`` to ``count`` (BATCH_*). Returns the row before which it stopped.
 
     It stops at ``count``; at the first batch that reaches the offset ``stop``; if the table of aborts is full; if the

@@ -1,6 +1,22 @@
 """Compares the records of two replicas, offset by offset: rows ROW_* of one against rows of the other."""
 
 import cython
+from cython import Py_ssize_t, bint, longlong
+
+if not cython.compiled:  # kseg._build declares these constants for C
+    # Events and state of a comparison of the records of two replicas.
+    # KIND of an event.
+    DIFFERENT, ONLY_A, ONLY_B = 4, 5, 6
+
+    # Columns of an event: first and last offset of a range without equal records, their number, the differing fields.
+    EVENT_KIND, EVENT_FIRST, EVENT_LAST, EVENT_COUNT, EVENT_FIELDS, EVENT_WIDTH = range(6)
+
+    # Bits of the fields that differ, in the order of FIELD_NAMES.
+    EPOCH = 1
+    KEY = 2
+    VALUE = 4
+    TIMESTAMP = 8
+    HEADERS = 16
 
 FIELD_NAMES = ("leader epoch", "key", "value", "timestamp", "headers")
 
@@ -8,14 +24,7 @@ FIELD_NAMES = ("leader epoch", "key", "value", "timestamp", "headers")
 class Side:
     """Decoded records of one replica: rows ROW_*, payload and headers. ``next``: the first row not compared yet."""
 
-    def __init__(
-        self,
-        payload: BytesIn,
-        rows: Int64sIn,
-        headers: Int64sIn,
-        count: cython.Py_ssize_t,
-        start: cython.Py_ssize_t = 0,
-    ):
+    def __init__(self, payload: BytesIn, rows: Int64sIn, headers: Int64sIn, count: Py_ssize_t, start: Py_ssize_t = 0):
         if len(payload) == 0 or len(headers) == 0 or len(rows) < count * ROW_WIDTH or start < 0:
             raise ValueError("a buffer is too short")
         self._kept = payload, rows, headers
@@ -42,25 +51,25 @@ class RecordComparison:
         self.same = self.different = self.events = 0
         self.last_same = -1
 
-    def event(self, number: cython.Py_ssize_t) -> tuple:
+    def event(self, number: Py_ssize_t) -> tuple:
         """Returns an event: kind, first and last offset, number of records, bits of the fields that differ."""
-        at: cython.Py_ssize_t = number * EVENT_WIDTH
+        at: Py_ssize_t = number * EVENT_WIDTH
         if not 0 <= number < self.events:
             raise IndexError(number)
         return tuple([self.rows[at + column] for column in range(EVENT_WIDTH)])
 
 
-def is_same_field(a, a_rows, i, b, b_rows, j):
+def is_same_field(a: Side, a_rows: Columns, i: Py_ssize_t, b: Side, b_rows: Columns, j: Py_ssize_t) -> bint:
     """Whether two fields are equal; columns i and j have their positions, the next columns their sizes."""
     return are_same_bytes(a.payload, a_rows[i], a_rows[i + 1], b.payload, b_rows[j], b_rows[j + 1])
 
 
-def differing_fields(a, i, b, j):
-    fields: cython.longlong = 0
-    mine: cython.pointer[cython.const[cython.longlong]] = a.rows
-    other: cython.pointer[cython.const[cython.longlong]] = b.rows
-    g: cython.Py_ssize_t = mine[i + ROW_HEADERS] * HEADER_WIDTH
-    h: cython.Py_ssize_t = other[j + ROW_HEADERS] * HEADER_WIDTH
+def differing_fields(a: Side, i: Py_ssize_t, b: Side, j: Py_ssize_t) -> longlong:
+    fields: longlong = 0
+    mine: Columns = a.rows
+    other: Columns = b.rows
+    g: Py_ssize_t = mine[i + ROW_HEADERS] * HEADER_WIDTH
+    h: Py_ssize_t = other[j + ROW_HEADERS] * HEADER_WIDTH
     if not is_same_field(a, mine, i + ROW_KEY, b, other, j + ROW_KEY):
         fields |= KEY
     if not is_same_field(a, mine, i + ROW_VALUE, b, other, j + ROW_VALUE):
@@ -81,9 +90,9 @@ def differing_fields(a, i, b, j):
     return fields
 
 
-def report(found, goes_on, kind, offset, fields):
+def report(found: RecordComparison, goes_on: bint, kind: longlong, offset: longlong, fields: longlong) -> bint:
     """Adds a record to the last event if it ``goes_on``, else to a new one. False if the event rows are full."""
-    at: cython.Py_ssize_t = (found.events - 1) * EVENT_WIDTH
+    at: Py_ssize_t = (found.events - 1) * EVENT_WIDTH
     if goes_on and found.events > 0 and found.rows[at + EVENT_KIND] == kind and found.rows[at + EVENT_FIELDS] == fields:
         found.rows[at + EVENT_LAST] = offset
         found.rows[at + EVENT_COUNT] += 1
@@ -103,7 +112,7 @@ def report(found, goes_on, kind, offset, fields):
 def compare(a: Side, b: Side, found: RecordComparison) -> int:
     """Compares the next rows of both replicas. Returns DONE or FULL."""
     status: cython.int = DONE
-    goes_on: cython.bint = False
+    goes_on: bint = False
     found.events = 0
     if a.next >= a.count or b.next >= b.count:
         return DONE

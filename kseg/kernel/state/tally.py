@@ -15,14 +15,54 @@ The functions raise ValueError if a buffer is too short.
 """
 
 import cython
+from cython import Py_ssize_t, bint, longlong, ulonglong, void
 from cython.cimports.kseg.kernel.records.cursor import FrameCursor, leave, read_rows, use_frames, use_rows
+
+if not cython.compiled:  # kseg._build declares these constants for C
+    COUNT, CAP, OVERFLOWED, TABLE_MASK = range(4)
+    REGISTERS = 8
+    TABLE = 16392
+    REGISTER_BITS = 14
+
+    (
+        BATCHES, RECORDS, CONTROL_RECORDS, NULL_KEY_RECORDS, NULL_VALUES, TOMBSTONES, WITH_HEADERS, HEADERS,
+        WITH_TIMESTAMP, LEAST_TIMESTAMP, LARGEST_TIMESTAMP, HAS_OFFSET, FIRST_OFFSET, LAST_OFFSET, GAPS,
+        MISSING_OFFSETS, STEPS_BACK, TRANSACTIONAL_BATCHES, CONTROL_BATCHES, HEADER_ONLY, WITH_PRODUCER,
+        APPEND_TIME_BATCHES, WITH_DELETE_HORIZON, ABORTS, COMMITS, OTHER_CONTROL, EMPTY_KEYS, EMPTY_VALUES,
+        HEADER_BYTES, WITH_BASE_TIMESTAMP, LEAST_BASE_TIMESTAMP, OTHER_HEADERS, OTHER_HEADER_BYTES, HEADER_KEYS_HELD
+    ) = range(34)  # fmt: skip
+    # Formats v0, v1, v2 and 0.7. A count of forms has batches and bytes for each codec of each format.
+    FORMATS = 4
+    CODECS = 8
+    FORMS_WIDTH = 64
+    FORM_ROW = 40
+    FORM_WIDTH = 5
+    FORM_BATCHES, FORM_RECORDS, FORM_BYTES, FORM_PACKED, FORM_UNPACKED = range(5)
+    BATCH_SIZES, RECORD_COUNTS, KEY_SIZES, VALUE_SIZES = range(4)
+    SIZE_COUNT, SIZE_SUM, SIZE_LEAST, SIZE_LARGEST, SIZE_BUCKETS = range(5)
+    SIZE_WIDTH = 2048
+    LARGEST_SHOWN = 5
+    LARGEST_WIDTH = 2
+    LARGEST_SIZE = 0
+    LARGEST_OFFSET = 1
+    NAME_HASH, NAME_COUNT, NAME_BYTES, NAME_SIZE, NAME_WORDS = range(5)
+    NAME_WIDTH = 12
+    NAME_SLOTS = 2048
+    NAME_CAP = 1024
+    NAME_SHOWN = 64
+    FORMS = 40
+    SIZES = 200
+    LARGEST_KEYS = 8392
+    LARGEST_RECORDS = 8402
+    NAMES = 8412
+    TALLY_WIDTH = 32988
 
 # Distinct keys and producer ids are counted by their 64-bit hashes. ``distinct`` (int64) is exact as long as at most
 # CAP hashes were met; beyond, the 16384 registers of a HyperLogLog estimate (Flajolet and others, 2007; standard error
 # 0.8 %). Columns: COUNT of hashes held, CAP, OVERFLOWED, TABLE_MASK, from REGISTERS on the registers, then the table.
 
-MIX_A = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
-MIX_B = cython.declare(cython.ulonglong, 0xD6E8FEB86659FD93)
+MIX_A = cython.declare(ulonglong, 0x9E3779B97F4A7C15)
+MIX_B = cython.declare(ulonglong, 0xD6E8FEB86659FD93)
 
 
 def add(distinct: Int64sOut, value: BytesIn) -> None:
@@ -30,21 +70,21 @@ def add(distinct: Int64sOut, value: BytesIn) -> None:
     add_hash(distinct_out(distinct), hash_of(bytes_in(value), 0, len(value)))
 
 
-def mixed(h):
+def mixed(h: ulonglong) -> ulonglong:
     """Spreads 64 bits over 64 bits, one to one."""
     h ^= h >> 32
-    h = cython.cast(cython.ulonglong, h * MIX_B)
+    h = cython.cast(ulonglong, h * MIX_B)
     h ^= h >> 29
-    h = cython.cast(cython.ulonglong, h * MIX_A)
+    h = cython.cast(ulonglong, h * MIX_A)
     return h ^ (h >> 32)
 
 
-def hash_of(p, i, size):
-    h: cython.ulonglong = cython.cast(cython.ulonglong, size)
-    tail: cython.ulonglong = 0
-    end: cython.Py_ssize_t = i + size
+def hash_of(p: Bytes, i: Py_ssize_t, size: longlong) -> ulonglong:
+    h: ulonglong = cython.cast(ulonglong, size)
+    tail: ulonglong = 0
+    end: Py_ssize_t = i + size
     while end - i >= 8:
-        h = cython.cast(cython.ulonglong, mixed(h ^ cython.cast(cython.ulonglong, be64(p, i))) + MIX_A)
+        h = cython.cast(ulonglong, mixed(h ^ cython.cast(ulonglong, be64(p, i))) + MIX_A)
         i += 8
     while i < end:
         tail = tail << 8 | p[i]
@@ -52,10 +92,10 @@ def hash_of(p, i, size):
     return mixed(h ^ tail)
 
 
-def add_hash(distinct, h):
-    rank: cython.longlong = 1
-    register: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, h >> (64 - REGISTER_BITS)) + REGISTERS
-    rest: cython.ulonglong = h
+def add_hash(distinct: OutColumns, h: ulonglong) -> void:
+    rank: longlong = 1
+    register: Py_ssize_t = cython.cast(Py_ssize_t, h >> (64 - REGISTER_BITS)) + REGISTERS
+    rest: ulonglong = h
     while rank <= 64 - REGISTER_BITS and not (rest >> (64 - REGISTER_BITS - rank)) & 1:
         rank += 1
     if rank > distinct[register]:
@@ -64,7 +104,7 @@ def add_hash(distinct, h):
         return
     if h == 0:
         h = 1
-    signed = cython.cast(cython.longlong, h)
+    signed = cython.cast(longlong, h)
     at = signed & distinct[TABLE_MASK]
     while True:
         held = distinct[TABLE + at]
@@ -106,7 +146,7 @@ DISTRIBUTIONS = ("batch_sizes", "record_counts", "key_sizes", "value_sizes")
 
 # The magic that represents format 0.7, and the row of this format in FORMS.
 MAGIC_07 = cython.declare(cython.int, -7)
-FORM_07 = cython.declare(cython.Py_ssize_t, 3)
+FORM_07 = cython.declare(Py_ssize_t, 3)
 
 
 def largest_of(tally: Int64sOut, of_records: bool) -> list[tuple[int, int]]:
@@ -137,8 +177,8 @@ def header_keys(tally: Int64sOut) -> list[tuple[bytes, int, int, int]]:
     return found
 
 
-def count_size(tally, which, size):
-    at: cython.Py_ssize_t = SIZES + which * SIZE_WIDTH
+def count_size(tally: OutColumns, which: Py_ssize_t, size: longlong) -> void:
+    at: Py_ssize_t = SIZES + which * SIZE_WIDTH
     e: cython.int = 0
     size = max(size, 0)
     if tally[at + SIZE_COUNT] == 0 or size < tally[at + SIZE_LEAST]:
@@ -152,8 +192,8 @@ def count_size(tally, which, size):
     tally[at + SIZE_BUCKETS + 32 * e + (size >> e)] += 1
 
 
-def count_offset(tally, offset):
-    last: cython.longlong = tally[LAST_OFFSET]
+def count_offset(tally: OutColumns, offset: longlong) -> void:
+    last: longlong = tally[LAST_OFFSET]
     if not tally[HAS_OFFSET]:
         tally[HAS_OFFSET] = 1
         tally[FIRST_OFFSET] = offset
@@ -168,9 +208,9 @@ def count_offset(tally, offset):
     tally[LAST_OFFSET] = offset
 
 
-def put_largest(tally, at, size, offset):
+def put_largest(tally: OutColumns, at: Py_ssize_t, size: longlong, offset: longlong) -> void:
     """Inserts a size that is larger than the last of the sizes at column ``at``."""
-    end: cython.Py_ssize_t = at + (LARGEST_SHOWN - 1) * LARGEST_WIDTH
+    end: Py_ssize_t = at + (LARGEST_SHOWN - 1) * LARGEST_WIDTH
     while end > at and tally[end - LARGEST_WIDTH] < size:
         tally[end] = tally[end - LARGEST_WIDTH]
         tally[end + LARGEST_OFFSET] = tally[end - LARGEST_WIDTH + LARGEST_OFFSET]
@@ -179,9 +219,12 @@ def put_largest(tally, at, size, offset):
     tally[end + LARGEST_OFFSET] = offset
 
 
-def count_record(p, tally, keys, key, key_size, value_size, header_bytes, offset):
+def count_record(
+    p: Bytes, tally: OutColumns, keys: OutColumns, key: Py_ssize_t, key_size: longlong, value_size: longlong,
+    header_bytes: longlong, offset: longlong,
+) -> void:  # fmt: skip
     """Counts a record that is not a control record; the size of a null key or value is -1."""
-    size: cython.longlong = header_bytes
+    size: longlong = header_bytes
     tally[RECORDS] += 1
     if key_size < 0:
         tally[NULL_KEY_RECORDS] += 1
@@ -203,17 +246,17 @@ def count_record(p, tally, keys, key, key_size, value_size, header_bytes, offset
         put_largest(tally, LARGEST_RECORDS, size, offset)
 
 
-def word_at(p, i, left):
+def word_at(p: Bytes, i: Py_ssize_t, left: longlong) -> longlong:
     """The next 8 of ``left`` bytes as one big-endian word; zeros follow the last byte."""
-    word: cython.ulonglong = 0
+    word: ulonglong = 0
     if left >= 8:
         return be64(p, i)
     for k in range(left):
-        word |= cython.cast(cython.ulonglong, p[i + k]) << (56 - 8 * k)
-    return cython.cast(cython.longlong, word)
+        word |= cython.cast(ulonglong, p[i + k]) << (56 - 8 * k)
+    return cython.cast(longlong, word)
 
 
-def is_name(p, key, size, tally, at):
+def is_name(p: Bytes, key: Py_ssize_t, size: longlong, tally: Columns, at: Py_ssize_t) -> bint:
     """Whether the row of NAMES at column ``at`` has this size and these first bytes."""
     if tally[at + NAME_SIZE] != size:
         return False
@@ -223,12 +266,12 @@ def is_name(p, key, size, tally, at):
     return True
 
 
-def count_name(p, key, size, total, tally):
+def count_name(p: Bytes, key: Py_ssize_t, size: longlong, total: longlong, tally: OutColumns) -> void:
     """Counts a header of ``total`` bytes by its key."""
-    h: cython.ulonglong = hash_of(p, key, size)
-    hashed: cython.longlong = cython.cast(cython.longlong, h >> 1)
-    slot: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, h & (NAME_SLOTS - 1))
-    at: cython.Py_ssize_t = NAMES + slot * NAME_WIDTH
+    h: ulonglong = hash_of(p, key, size)
+    hashed: longlong = cython.cast(longlong, h >> 1)
+    slot: Py_ssize_t = cython.cast(Py_ssize_t, h & (NAME_SLOTS - 1))
+    at: Py_ssize_t = NAMES + slot * NAME_WIDTH
     while tally[at + NAME_COUNT]:
         if tally[at + NAME_HASH] == hashed and is_name(p, key, size, tally, at):
             tally[at + NAME_COUNT] += 1
@@ -249,10 +292,10 @@ def count_name(p, key, size, total, tally):
         tally[at + NAME_WORDS + (k >> 3)] = word_at(p, key + k, size - k)
 
 
-def count_headers(p, headers, first, count, tally):
+def count_headers(p: Bytes, headers: Columns, first: Py_ssize_t, count: longlong, tally: OutColumns) -> longlong:
     """Counts ``count`` headers of a record from row ``first`` on. Returns the bytes of their keys and values."""
-    at: cython.Py_ssize_t = first * HEADER_WIDTH
-    total: cython.longlong = 0
+    at: Py_ssize_t = first * HEADER_WIDTH
+    total: longlong = 0
     for _ in range(count):
         size = headers[at + HEADER_KEY_SIZE] + max(headers[at + HEADER_VALUE_SIZE], 0)
         count_name(p, headers[at + HEADER_KEY], headers[at + HEADER_KEY_SIZE], size, tally)
@@ -264,7 +307,7 @@ def count_headers(p, headers, first, count, tally):
     return total
 
 
-def count_timestamp(tally, count, timestamp):
+def count_timestamp(tally: OutColumns, count: Py_ssize_t, timestamp: longlong) -> void:
     """Counts a timestamp in column ``count``; the next one has the least."""
     if timestamp < 0:
         return
@@ -273,7 +316,10 @@ def count_timestamp(tally, count, timestamp):
     tally[count] += 1
 
 
-def count_rows(p, rows, headers, count, tally, keys, is_control, has_offsets):
+def count_rows(
+    p: Bytes, rows: Columns, headers: Columns, count: longlong, tally: OutColumns, keys: OutColumns, is_control: bint,
+    has_offsets: bint,
+) -> void:  # fmt: skip
     for i in range(count):
         row = i * ROW_WIDTH
         if has_offsets:
@@ -294,9 +340,11 @@ def count_rows(p, rows, headers, count, tally, keys, is_control, has_offsets):
         tally[ABORTS + kind if kind == 0 or kind == 1 else OTHER_CONTROL] += 1
 
 
-def count_batch(p, at, size, magic, tally, producers):
+def count_batch(
+    p: Bytes, at: Py_ssize_t, size: longlong, magic: cython.int, tally: OutColumns, producers: OutColumns
+) -> void:
     """Counts the header of the batch at p[at]; ``magic`` is MAGIC_07 for format 0.7."""
-    form: cython.Py_ssize_t = FORM_07
+    form: Py_ssize_t = FORM_07
     tally[BATCHES] += 1
     count_size(tally, BATCH_SIZES, size)
     if magic == MAGIC_07:
@@ -321,13 +369,13 @@ def count_batch(p, at, size, magic, tally, producers):
         producer = be64(p, at + V2_PRODUCER_ID)
         if producer >= 0:
             tally[WITH_PRODUCER] += 1
-            add_hash(producers, mixed(cython.cast(cython.ulonglong, producer)))
+            add_hash(producers, mixed(cython.cast(ulonglong, producer)))
     form = FORMS + form * FORM_ROW + codec * FORM_WIDTH
     tally[form + FORM_BATCHES] += 1
     tally[form + FORM_BYTES] += size
 
 
-def count_area(tally, form, records, size):
+def count_area(tally: OutColumns, form: Py_ssize_t, records: longlong, size: longlong) -> void:
     """Counts the records of an uncompressed batch and their bytes."""
     form = FORMS + form * FORM_ROW
     tally[form + FORM_RECORDS] += records
@@ -336,12 +384,14 @@ def count_area(tally, form, records, size):
     count_size(tally, RECORD_COUNTS, records)
 
 
-def count_frame(cursor, v07, tally, producers, keys):
+def count_frame(
+    cursor: FrameCursor, v07: bint, tally: OutColumns, producers: OutColumns, keys: OutColumns
+) -> cython.int:
     """Counts the next batch. Returns DONE or NOT_PLAIN."""
-    p: cython.pointer[cython.const[cython.uchar]] = cursor.p
-    row: cython.Py_ssize_t = cursor.frame * FRAME_WIDTH
-    at: cython.Py_ssize_t = cursor.frames[row + FRAME_POSITION]
-    size: cython.longlong = cursor.frames[row + FRAME_SIZE]
+    p: Bytes = cursor.p
+    row: Py_ssize_t = cursor.frame * FRAME_WIDTH
+    at: Py_ssize_t = cursor.frames[row + FRAME_POSITION]
+    size: longlong = cursor.frames[row + FRAME_SIZE]
     magic: cython.int = cython.cast(cython.int, cursor.frames[row + FRAME_MAGIC])
     if v07:
         if not cursor.frames[row + FRAME_STATE] & CRC_RIGHT or (magic and p[at + V07_ATTRIBUTES] & V07_CODEC):
@@ -373,9 +423,9 @@ def count_frame(cursor, v07, tally, producers, keys):
 def add_frames(
     buffer: BytesIn,
     frames: Int64sIn,
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    v07: cython.bint,
+    first: Py_ssize_t,
+    stop: Py_ssize_t,
+    v07: bint,
     tally: Int64sOut,
     producers: Int64sOut,
     keys: Int64sOut,
@@ -401,7 +451,7 @@ def add_frames(
 
 def add_batch(data: BytesIn, magic: cython.int, tally: Int64sOut, producers: Int64sOut) -> None:
     """Counts one batch without its records. ``data`` begins with its header; ``magic``: 0, 1, 2, or -7 for 0.7."""
-    least: cython.Py_ssize_t = V0_HEADER_BYTES + 8
+    least: Py_ssize_t = V0_HEADER_BYTES + 8
     if magic == MAGIC_V2 or magic == MAGIC_07:
         least = V2_HEADER_BYTES if magic == MAGIC_V2 else V07_MIN_BYTES
     if len(data) < least or magic > MAGIC_V2 or (magic < 0 and magic != MAGIC_07):
@@ -413,11 +463,11 @@ def add_rows(
     payload: BytesIn,
     rows: Int64sIn,
     headers: Int64sIn,
-    count: cython.Py_ssize_t,
+    count: Py_ssize_t,
     tally: Int64sOut,
     keys: Int64sOut,
-    is_control: cython.bint,
-    has_offsets: cython.bint,
+    is_control: bint,
+    has_offsets: bint,
 ) -> None:
     """Counts records from their rows over ``payload``; offsets are counted only if ``has_offsets`` (not in 0.7).
 
@@ -431,7 +481,7 @@ def add_rows(
         count_rows(p, row, header, count, counted, known, is_control, has_offsets)
 
 
-def add_size(tally: Int64sOut, which: cython.Py_ssize_t, size: cython.longlong) -> None:
+def add_size(tally: Int64sOut, which: Py_ssize_t, size: longlong) -> None:
     """Adds a number to one of the distributions BATCH_SIZES, RECORD_COUNTS, KEY_SIZES, VALUE_SIZES."""
     if which < 0 or which > 3:
         raise ValueError("no such distribution")
@@ -441,7 +491,7 @@ def add_size(tally: Int64sOut, which: cython.Py_ssize_t, size: cython.longlong) 
 # Counts batches by format and codec from their header rows (BATCH_*).
 
 
-def count_forms(rows: Int64sIn, count: cython.Py_ssize_t, is_07: cython.bint, found: Int64sOut) -> None:
+def count_forms(rows: Int64sIn, count: Py_ssize_t, is_07: bint, found: Int64sOut) -> None:
     """Adds the valid batches of ``count`` rows to ``found``, FORMS_WIDTH columns.
 
     Raises ValueError if a buffer is too short.

@@ -433,9 +433,9 @@ class BrokerSegment:
                 if era.uses_first_offset:
                     self._open_indexed(headers.part(0, replayed.batches), builder)
                 status, taken = builder.take(headers.rows, replayed.batches)
-            if status == indexing.OUTSIDE:
+            if status == layout.OFFSET_OUTSIDE:
                 found.outside = headers[taken].last_offset
-            found.is_refused = status == indexing.NOT_RISING
+            found.is_refused = status == layout.OFFSET_FALLS
             if taken:
                 part = headers.part(0, taken)
                 for change in epoch_changes(part, epochs) if era.has_epochs else ():

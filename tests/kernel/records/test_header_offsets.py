@@ -94,15 +94,3 @@ def test_ranges_are_kept_in_columns_of_any_size(counts, first, size, capacity):
         base += count + 2
     expected = [offset for offset in everything if first <= offset <= first + size]
     assert offsets_of(data, first, first + size, capacity)[0] == expected
-
-
-def test_buffers_that_are_too_short_are_refused():
-    rows, count = rows_of(plain(0, 2))
-    wanted, out = int64s([*ALL_TIMES, *ALL_TIMES]), int64s(4)
-    for arguments in ((rows, 2, wanted, out, 0), (rows, 1, wanted[:3], out, 0), (rows, 1, wanted, out, 5)):
-        with pytest.raises(ValueError, match=r"no such|too short"):
-            HeaderOffsets(1 << 20).fill(*arguments)
-    progress = HeaderOffsets(1 << 20)
-    progress.batch = -1
-    with pytest.raises(ValueError, match="no such"):
-        progress.next_given(rows, count)

@@ -226,11 +226,6 @@ def test_a_log_that_is_cleared_has_no_events():
     assert (state.written(), sum(state.totals)) == ([], 0)
 
 
-def test_short_buffers_are_refused():
-    with pytest.raises(ValueError):
-        chain.follow(int64s(BATCH_WIDTH - 1), 1, chain.Chain())
-
-
 offsets = st.integers(-5, 60) | st.sampled_from([1 << 31, (1 << 63) - 1, (1 << 62) + 1, -(1 << 62), -(1 << 63)])
 rows_of_any_kind = st.lists(
     st.builds(

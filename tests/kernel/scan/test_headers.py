@@ -106,16 +106,6 @@ def test_a_marker_without_an_epoch(value):
     assert (row["MARKER"], row["COORDINATOR_EPOCH"]) == (COMMIT, -1)
 
 
-@pytest.mark.parametrize(
-    "found, rows",
-    [([0, 1000, 2, 1], BATCH_WIDTH), ([0, 61, 2, 1], BATCH_WIDTH - 1), ([-1, 61, 2, 1], BATCH_WIDTH)],
-    ids=["outside", "short rows", "before"],
-)
-def test_what_does_not_fit_is_refused(found, rows):
-    with pytest.raises(ValueError):
-        headers.read(batch([]), int64s(found), 1, False, 0, int64s(rows))
-
-
 @given(st.binary(max_size=80), st.integers(-3, 9))
 def test_no_control_batch_reads_beyond_its_end(records, count):
     data = batch([records], attributes=32, count=count)

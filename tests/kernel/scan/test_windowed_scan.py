@@ -15,12 +15,13 @@ from kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
+    DONE,
     FRAME_STATE,
     FRAME_WIDTH,
     RECORDS_RIGHT,
 )
 from kseg.kernel.scan import headers
-from kseg.kernel.scan.frames import ENDED, WindowedScan
+from kseg.kernel.scan.frames import WindowedScan
 from kseg.stores.extent import Extent
 from kseg.stores.windows import Windows
 
@@ -119,7 +120,7 @@ def follow(scan, window_bytes=100, frames=FRAME_WIDTH, headers=0):
 
 def test_an_error_of_the_system_is_raised():
     with opened(b"") as file:
-        assert follow(WindowedScan(file.fileno(), 0, 100, 0)) == ENDED
+        assert follow(WindowedScan(file.fileno(), 0, 100, 0)) == DONE
         descriptor = file.fileno()
     with pytest.raises(OSError) as raised:
         follow(WindowedScan(descriptor, 0, 100, 0))

@@ -1,12 +1,11 @@
 """Fingerprints of batches: what is packed is what is read back, and what the crc32c package computes."""
 
-import pytest
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.rendering import batch, frames, int64s, record
-from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
+from kseg.kernel.layout.rows import BATCH_WIDTH
 from kseg.kernel.scan import headers
 from kseg.verification.manifest import Block
 
@@ -32,14 +31,3 @@ def test_what_is_packed_can_be_read(batches):
     assert [part.size for part in found] == [len(part) for part in made]
     assert [part.last_offset for part in found] == [offset for offset, _ in batches]
     assert found[0].position == 77
-
-
-@pytest.mark.parametrize(
-    "rows, out, position",
-    [(BATCH_WIDTH - 1, 24, 0), (BATCH_WIDTH, 23, 0), (BATCH_WIDTH, 24, 41), (BATCH_WIDTH, 24, -1)],
-)
-def test_what_does_not_fit_is_refused(rows, out, position):
-    table = int64s(rows)
-    table[BATCH_POSITION], table[BATCH_SIZE], table[BATCH_LAST_OFFSET] = position, 60, 5
-    with pytest.raises(ValueError):
-        headers.pack_fingerprints(bytes(100), table, 1, 0, bytearray(out))

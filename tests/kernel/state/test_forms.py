@@ -1,7 +1,5 @@
 """Counts of batches by format and codec."""
 
-import pytest
-
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import BATCH_ATTRIBUTES, BATCH_MAGIC, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH
 from kseg.kernel.state.tally import CODECS, FORMS_WIDTH, count_forms
@@ -30,9 +28,3 @@ def test_batches_are_counted_by_format_and_codec() -> None:
 def test_batches_that_are_not_intact_do_not_count() -> None:
     assert counted([(2, 0, 100, 0), (9, 0, 100, 1), (-1, 0, 100, 1)]) == {}
     assert counted([]) == {}
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(BATCH_WIDTH - 1, FORMS_WIDTH), (BATCH_WIDTH, FORMS_WIDTH - 1)])
-def test_short_buffers_are_refused(rows: int, columns: int) -> None:
-    with pytest.raises(ValueError, match="too short"):
-        count_forms(int64s(rows), 1, False, int64s(columns))

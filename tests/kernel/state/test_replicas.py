@@ -122,12 +122,3 @@ def test_events_are_those_of_dicts(here, there, capacity):
     assert told == {offset: kind for offset, kind in kinds.items() if kind}
     numbers = {None: state.same, replicas.DIFFERENT: state.different}
     assert numbers == {kind: sum(one == kind for one in kinds.values()) for kind in numbers}
-
-
-def test_short_buffers_are_refused():
-    payload, rows, headers, count = laid_out([record(1)])
-    for bad in ((payload, rows[:5], headers, count), (b"", rows, headers, count), (payload, rows, int64s(0), count)):
-        with pytest.raises(ValueError):
-            replicas.Side(*bad)
-    with pytest.raises(ValueError):
-        replicas.RecordComparison(int64s(replicas.EVENT_WIDTH - 1))

@@ -109,20 +109,3 @@ def test_different_values_are_counted_exactly_up_to_the_cap():
     assert (found[0], found[2]) == (128, 0)
     tally.add(found, b"one more")
     assert (found[0], found[2]) == (128, 1)
-
-
-def test_buffers_that_are_too_short_are_refused():
-    data = batch([record(0)])
-    with pytest.raises(ValueError, match="too short"):
-        tally.add_frames(
-            data, frames(data), 0, 1, False, int64s(8), fresh_distinct(), fresh_distinct(), int64s(10), int64s(4)
-        )
-    with pytest.raises(ValueError, match="beyond the buffer"):
-        tally.add_frames(
-            data[:-1], frames(data), 0, 1, False, int64s(TALLY_WIDTH), fresh_distinct(), fresh_distinct(),
-            int64s(10), int64s(4),
-        )  # fmt: skip
-    full = fresh_distinct()
-    full[1] = full[3] + 1
-    with pytest.raises(ValueError, match="too few slots"):
-        tally.add(full, b"x")

@@ -1,5 +1,6 @@
 """Records as columns: whatever a segment holds record by record. tests/api has what real consumers got."""
 
+import gc
 import os
 import shutil
 import struct
@@ -352,6 +353,7 @@ def test_a_scan_that_is_given_up_leaves_no_thread_and_no_file(tmp_path: Path, mo
     monkeypatch.setattr(slices, "PART_BYTES", 0)
     for number in range(9):
         shutil.copy(SPEED / "zstd.log", tmp_path / f"{number:020}.log")
+    gc.collect()  # what other tests left open
     threads, descriptors = threading.active_count(), open_descriptors()
     request = ScanRequest(tuple(map(str, sorted(tmp_path.iterdir()))))
 

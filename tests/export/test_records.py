@@ -1,6 +1,5 @@
 """Records as columns: whatever a segment holds record by record. tests/api has what real consumers got."""
 
-import gc
 import os
 import shutil
 import struct
@@ -353,7 +352,6 @@ def test_a_scan_that_is_given_up_leaves_no_thread_and_no_file(tmp_path: Path, mo
     monkeypatch.setattr(slices, "PART_BYTES", 0)
     for number in range(9):
         shutil.copy(SPEED / "zstd.log", tmp_path / f"{number:020}.log")
-    gc.collect()  # what other tests left open
     threads, descriptors = threading.active_count(), open_descriptors()
     request = ScanRequest(tuple(map(str, sorted(tmp_path.iterdir()))))
 
@@ -364,9 +362,11 @@ def test_a_scan_that_is_given_up_leaves_no_thread_and_no_file(tmp_path: Path, mo
     chunks = reader.chunks_of(part for _, part in parts_of_scan(request))
     next(chunks)
     chunks.close()  # type: ignore[attr-defined]
-    assert (threading.active_count(), open_descriptors()) == (threads, descriptors)
+    assert threading.active_count() == threads
+    assert open_descriptors() <= descriptors  # what other tests left open may be closed meanwhile
     flip(tmp_path / f"{3:020}.log")
     found = []
     with pytest.raises(InterruptedError, match="crc-mismatch"):
         found += [part.file.path for part, _ in reader.chunks_of(part for _, part in parts_of_scan(request))]
-    assert (threading.active_count(), open_descriptors()) == (threads, descriptors)
+    assert threading.active_count() == threads
+    assert open_descriptors() <= descriptors  # what other tests left open may be closed meanwhile

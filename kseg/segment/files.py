@@ -224,13 +224,17 @@ class Listing(NamedTuple):
 def listing_of(directory: str) -> Listing:
     """Lists a directory. Raises PathError if it cannot be read."""
     place = Place(directory)
-    files, others = dict[str, AnyEntry](), dict[str, AnyEntry]()
     with errors_at(directory):
-        held = None if place.cache is None else place.cache.listing(place)
+        cached = None if place.cache is None else place.cache.listing(place)
+        if cached is not None and cached.kinds is not None:
+            return Listing(place, *cached.kinds, cached)
+        files, others = dict[str, AnyEntry](), dict[str, AnyEntry]()
         with place.entries() as entries:
             for entry in entries:
                 (files if is_regular_file(entry) else others)[entry.name] = entry
-    return Listing(place, files, others, held)
+    if cached is not None:
+        cached.kinds = files, others
+    return Listing(place, files, others, cached)
 
 
 def regular_and_other_names(directory: str) -> tuple[list[str], list[str]]:

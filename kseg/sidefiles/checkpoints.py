@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 from kseg.formats.rows import Sliceable
 from kseg.segment import files
 from kseg.sidefiles.problems import SideFileProblem, entries_of
-from kseg.sidefiles.text_files import Line, integer, lines, problem_at, text_bytes, unreadable
+from kseg.sidefiles.text_files import Line, integer, lines, problem_at, read_once, text_bytes, unreadable
 
 E = TypeVar("E")
 
@@ -157,7 +157,8 @@ class EpochEntry(NamedTuple):
     start_offset: int
 
 
-def read_leader_epochs(buffer: Sliceable) -> Iterator[EpochEntry | SideFileProblem]:
+@read_once
+def read_leader_epochs(data: bytes) -> Iterator[EpochEntry | SideFileProblem]:
     """Yields entries and problems; both fields must increase from entry to entry."""
 
     def check(entry: EpochEntry, before: EpochEntry | None) -> tuple[str, str] | None:
@@ -168,7 +169,7 @@ def read_leader_epochs(buffer: Sliceable) -> Iterator[EpochEntry | SideFileProbl
             return "unsorted", message
         return None
 
-    return _read_checkpoint(text_bytes(buffer), EpochEntry, (32, 64), check)
+    return _read_checkpoint(data, EpochEntry, (32, 64), check)
 
 
 def build_leader_epochs(entries: Iterable[EpochEntry]) -> bytes:

@@ -22,7 +22,7 @@ from kseg.limits import MAX_MESSAGE_BYTES, WINDOW_BYTES
 from kseg.segment.items import Batch, Message, RecordBatch
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.sidefiles.problems import SideFileProblem
-from kseg.stores.extent import end_of_data
+from kseg.stores.extent import Extent, end_of_data
 from kseg.stores.place import Place
 from kseg.stores.source import open_source
 
@@ -299,7 +299,8 @@ class EntryWindows:
 
     def __init__(self, path: str, width: int) -> None:
         self.width = width
-        self._extent = Place(path).open_extent()
+        place = Place(path)
+        self._extent = Extent(-1, size=0) if place.is_listed_empty() else place.open_extent()
         try:
             self._first = self._extent.pread(FIRST_BYTES, 0)
             self.size = len(self._first)

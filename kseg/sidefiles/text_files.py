@@ -4,7 +4,8 @@ They are partition.metadata, meta.properties, .kafka_cleanshutdown and quorum-st
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache, wraps
 from typing import Any, NamedTuple, TypeVar
 
 from kseg.formats.rows import Sliceable
@@ -15,6 +16,7 @@ T = TypeVar("T")
 
 MAX_TEXT_BYTES = 64 << 20
 """Limit of bytes read of a text file; a checkpoint of a million partitions is smaller."""
+_SMALL_BYTES = 256
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _NUMBER = re.compile(r"([+-]?)0*([0-9]{1,19})", re.ASCII)
@@ -31,6 +33,24 @@ class Line(NamedTuple):
 def text_bytes(buffer: Sliceable) -> bytes:
     """Returns the bytes of a text file, truncated to MAX_TEXT_BYTES."""
     return bytes(buffer[: min(len(buffer), MAX_TEXT_BYTES)])
+
+
+def read_once(
+    parse: Callable[[bytes], Iterator[T | SideFileProblem]],
+) -> Callable[[Sliceable], Iterator[T | SideFileProblem]]:
+    """Returns a parser of text files that keeps what it has found in small ones: thousands of partitions have equal
+    files."""
+
+    @lru_cache(1 << 9)
+    def found(data: bytes) -> tuple[T | SideFileProblem, ...]:
+        return tuple(parse(data))
+
+    @wraps(parse)
+    def read(buffer: Sliceable) -> Iterator[T | SideFileProblem]:
+        data = text_bytes(buffer)
+        return iter(found(data)) if len(data) <= _SMALL_BYTES else parse(data)
+
+    return read
 
 
 def lines(data: bytes, encoding: str = "utf-8") -> Iterator[Line]:
@@ -80,9 +100,9 @@ class PartitionMetadata(NamedTuple):
     topic_id: str
 
 
-def read_partition_metadata(buffer: Sliceable) -> Iterator[PartitionMetadata | SideFileProblem]:
+@read_once
+def read_partition_metadata(data: bytes) -> Iterator[PartitionMetadata | SideFileProblem]:
     """Yields the one entry, and problems. Field names are ignored, as Kafka ignores them."""
-    data = text_bytes(buffer)
     found, values = list(lines(data)), list[str | None]()
     for line, name in zip(found, PartitionMetadata._fields, strict=False):
         parts = _SEPARATOR.split(line.text)

@@ -11,7 +11,7 @@ import io
 import os
 import stat as modes
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from io import BufferedReader
 from typing import Any, BinaryIO, TypeVar
@@ -42,11 +42,13 @@ class CachedListing(dict[str, "os.DirEntry[str]"]):
     """The entries of a directory of the system by name; it is open as long as something refers to the listing. An entry
     can be asked for its status as long; its ``path`` is a name alone."""
 
-    __slots__ = ("descriptor",)
+    __slots__ = ("descriptor", "kinds")
 
     def __init__(self, path: str, around: "CachedListing | None") -> None:
         """Opens the directory in the one around it, if that is held, without following a link. Raises OSError."""
         self.descriptor = -1
+        self.kinds: tuple[Mapping[str, AnyEntry], Mapping[str, AnyEntry]] | None = None
+        """The entries that are regular files, and all others, once that was asked."""
         self.descriptor = os.open(path, _DIRECTORY) if around is None else around.open(path, _DIRECTORY)
         with os.scandir(self.descriptor) as entries:
             super().__init__({entry.name: entry for entry in entries})
@@ -71,10 +73,11 @@ class DirectoryCache:
     Sizes, times and the existence of files are asked anew. Nothing is kept after `close`.
     """
 
-    __slots__ = ("_is_over", "_listings")
+    __slots__ = ("_directories", "_is_over", "_listings")
 
     def __init__(self) -> None:
         self._listings: dict[str, CachedListing] = {}
+        self._directories = set[str]()
         self._is_over = False
 
     def listing(self, path: str) -> CachedListing:
@@ -94,8 +97,27 @@ class DirectoryCache:
         found = self._listings.get(directory)
         return found if found is not None and name in found else None
 
+    def entry(self, path: str) -> "os.DirEntry[str] | None":
+        """Returns the entry of a path; None if its directory was not listed, or had no such name."""
+        directory, _, name = path.rpartition(os.sep)
+        found = self._listings.get(directory)
+        return None if found is None else found.get(name)
+
+    def is_directory(self, path: str) -> bool:
+        """As os.path.isdir, which is asked once."""
+        entry = self.entry(path)
+        if entry is not None:
+            return is_of_kind(entry.is_dir)
+        if path in self._listings or path in self._directories:
+            return True
+        is_directory = os.path.isdir(path)
+        if is_directory and not self._is_over:
+            self._directories.add(path)
+        return is_directory
+
     def close(self) -> None:
         self._listings.clear()
+        self._directories.clear()
         self._is_over = True
 
 
@@ -201,14 +223,12 @@ class Place(str):
         return found is not None and (kind is None or found.kind == kind)
 
     def _cached_entry(self) -> "os.DirEntry[str] | None":
-        around = None if self.cache is None else self.cache.listing_around(self)
-        return None if around is None else around[self.name]
+        return None if self.cache is None else self.cache.entry(self)
 
     # As the functions of os.path: links are followed.
 
     def is_dir(self) -> bool:
-        entry = self._cached_entry()
-        return self._asked(os.path.isdir, DIRECTORY) if entry is None else is_of_kind(entry.is_dir)
+        return self._asked(os.path.isdir, DIRECTORY) if self.cache is None else self.cache.is_directory(self)
 
     def is_file(self) -> bool:
         entry = self._cached_entry()
@@ -244,6 +264,14 @@ class Place(str):
     def size(self) -> int:
         """Returns the size in bytes. Raises OSError."""
         return self.status().st_size
+
+    def is_listed_empty(self) -> bool:
+        """Whether its directory was listed, and it was a regular file of 0 bytes: nothing is gained by opening it."""
+        entry = self._cached_entry()
+        try:
+            return entry is not None and entry.is_file(follow_symlinks=False) and not entry.stat().st_size
+        except OSError:
+            return False  # it has gone
 
     def entries(self) -> "AbstractContextManager[Iterator[AnyEntry]]":
         """As os.scandir, to be used as a context manager. Raises OSError."""

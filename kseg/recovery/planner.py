@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from kseg.changes.copies import Rows
 from kseg.changes.driver.command import ChangeOptions, Messages, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition, topic_partition_of
-from kseg.changes.plan import Plan
+from kseg.changes.plan import Content, Plan
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.suffixes import LOG
 from kseg.node.belonging import foreign_segments
@@ -429,6 +429,12 @@ MIN_PARTITIONS = 8
 LARGEST_BYTES = 64 << 20
 """Limit of the bytes in the segments of a small partition."""
 
+SAMPLED_SEGMENTS = 4
+"""Sizes of about as many segments are asked for: one system call each, and only the order of work depends on them."""
+
+CHUNKS_EACH = 8
+"""Number of chunks per process: more chunks balance different sizes, fewer save messages."""
+
 _DIED = (
     "a process that planned a partition has died (killed for want of memory?); nothing was changed; --jobs 1 works "
     "without such processes"
@@ -453,21 +459,29 @@ def plan_partitions(tasks: Sequence[PartitionStart], jobs: int) -> Generator[Out
     if jobs == 1 or len(small) < MIN_PARTITIONS or not all(Place(directory).is_forkable for directory, _ in tasks):
         yield from (outcome_of(plan_partition, *task) for task in tasks)
         return
-    chosen = frozenset(small)
+    size, chosen = max(1, len(small) // (jobs * CHUNKS_EACH)), frozenset(small)
+    chunks = [[tasks[number] for number in small[first : first + size]] for first in range(0, len(small), size)]
 
-    def plan(number: int, put: Put) -> None:
-        put(_plan_to_send(*tasks[small[number]]))
+    def plan(chunk: int, put: Put) -> None:
+        for task in chunks[chunk]:
+            put(_plan_to_send(*task))
 
-    with closing(in_processes(min(jobs, len(small)), len(small), lambda _: plan, _DIED)) as sent:
+    with closing(in_processes(min(jobs, len(small)), len(chunks), lambda _: plan, _DIED)) as sent:
         for number, task in enumerate(tasks):
-            yield _received(next(sent)) if number in chosen else outcome_of(plan_partition, *task)
+            found = _received(next(sent)) if number in chosen else None
+            yield outcome_of(plan_partition, *task) if found is None else found
 
 
 def _is_small(directory: str) -> bool:
-    """Whether the segments have at most `LARGEST_BYTES`."""
-    with suppress(KsegError, OSError):  # `plan_partition` reports the error
-        return segment_bytes(directory) <= LARGEST_BYTES
-    return False
+    """Whether the segments have at most `LARGEST_BYTES`, as far as a sample of them shows."""
+    try:
+        with Place(directory).entries() as entries:
+            logs = [entry for entry in entries if entry.name.endswith(LOG)]
+            sample = logs[:: max(1, len(logs) // SAMPLED_SEGMENTS)]
+            sizes = [entry.stat(follow_symlinks=False).st_size for entry in sample]
+            return sum(sizes) * len(logs) <= LARGEST_BYTES * len(sizes)
+    except OSError:
+        return False  # `plan_partition` reports the error
 
 
 def outcome_of(plan: Callable[[str, BrokerStart], T], directory: str, start: BrokerStart) -> T | KsegError:
@@ -480,16 +494,19 @@ def outcome_of(plan: Callable[[str, BrokerStart], T], directory: str, start: Bro
         return PathError(f"{error.filename or directory}: {error.strerror or error}")
 
 
-def _plan_to_send(directory: str, start: BrokerStart) -> Outcome:
+def _plan_to_send(directory: str, start: BrokerStart) -> Outcome | None:
+    """Returns None for a plan that cannot be sent, because its content is generated on reading."""
     found = outcome_of(plan_partition, directory, replace(start, jobs=1))
     if isinstance(found, Recovery):
+        if any(isinstance(step.pieces, Content) for step in found.plan.steps):
+            return None
         for i, step in enumerate(found.plan.steps):  # without views of this process's memory or temporary files
             pieces = tuple(bytes(piece) if isinstance(piece, memoryview) else piece for piece in step.pieces)
             found.plan.steps[i] = replace(step, pieces=pieces)
     return found
 
 
-def _received(found: Outcome) -> Outcome:
+def _received(found: Outcome | None) -> Outcome | None:
     """Returns an outcome. Content of all partitions beyond SPILL_BYTES is moved to temporary files."""
     if isinstance(found, Recovery):
         steps = found.plan.steps

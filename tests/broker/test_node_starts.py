@@ -115,7 +115,7 @@ def test_partitions_that_a_start_sets_aside_and_creates_empty(node: TwoDirectori
     shutil.rmtree(lost / "made-0")
     start = predicted(node)
     assert (start.starts, start.sets_aside, start.lacks) == (True, [str(node.second / "dplain-0")], [])
-    assert [(partition.name, partition.directory) for partition in start.creates or ()] == [("made-0", str(lost))]
+    assert [(each.partition, each.log_directory) for each in start.creates or ()] == [("made-0", str(lost))]
     node.start()
     assert not (node.second / "dplain-0").exists()
     assert list(node.second.glob("dplain-0.*-stray"))

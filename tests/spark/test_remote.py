@@ -32,9 +32,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
         found.append((name, start, length))
         return read_object(self, name, start, length)
 
-    def listed(self: LocalObjects, prefix: str = "") -> Any:
+    def listed(self: LocalObjects) -> Any:
         found.append(("", 0, 0))
-        return list_objects(self, prefix)
+        return list_objects(self)
 
     monkeypatch.setattr(LocalObjects, "read", counted)
     monkeypatch.setattr(LocalObjects, "list", listed)

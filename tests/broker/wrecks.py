@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PAGE_BYTES = 4096
+CHECKSUM_END = 21
+"""Bytes of a batch up to the end of its checksum; of an old message they are 16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +87,12 @@ def flipped(partition: Path) -> Wreck:
 
 
 def zeroed(partition: Path) -> Wreck:
-    """A page that was never written."""
+    """A page that was never written, of those that end behind a checksum: what is before one may be put back."""
     path = middle(partition)
     data = bytearray(path.read_bytes())
-    at = len(data) // PAGE_BYTES // 2 * PAGE_BYTES
+    found = entries(data)
+    pages = range(len(data) // PAGE_BYTES // 2 * PAGE_BYTES, len(data) - PAGE_BYTES + 1, PAGE_BYTES)
+    at = next(at for at in pages if not any(0 < at + PAGE_BYTES - one.position < CHECKSUM_END for one in found))
     data[at : at + PAGE_BYTES] = bytes(PAGE_BYTES)
     return _wreck(path, data, at, at + PAGE_BYTES)
 

@@ -9,7 +9,7 @@ import os
 import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 from kseg.changes.disk_space import PlanTotals
@@ -111,7 +111,8 @@ class PlanPrinter:
                 totals.append(self._shown.pop(key))
 
     def summary(self, rows: Iterable[Row]) -> None:
-        self._put_summary(rows, self.summaries.show)
+        own = self.summaries  # the explanation of a retention is made row by row, and only for who prints it
+        self._put_summary(takewhile(lambda row: row["type"] in own.types, rows), own.show)
 
     def _put_summary(self, rows: Iterable[Row], show: Callable[[Row], None]) -> None:
         for row in rows:
@@ -566,9 +567,12 @@ _CLEANED = {
 class ChangeSummaries:
     """Prints what compactions and erasures do to each partition as messages; the segments with --verbose."""
 
+    types = ("compaction", "erasure", "cleanedSegment")
+
     def __init__(self, notices: Notices) -> None:
         self._notices = notices
-        self._rows: list[Row] = []
+        self._done: list[Row] = []
+        """The partitions that `total` adds up, with the fields that it needs."""
 
     def show(self, row: Row) -> None:
         if row["type"] == "cleanedSegment":
@@ -577,16 +581,20 @@ class ChangeSummaries:
             counts = f"{row['records']} -> {row['kept']} records"
             segment = f"{name_of(row['directory'])}: segment {row['baseOffset']}"
             self._notices.detail(f"{segment} from {sources}: {sizes}, {counts}")
-        elif row["type"] in _LINES_OF:
-            self._rows.append(row)
-            is_idle = row["type"] == "erasure" and not (row["records"] or row["purged"] or row["deleted"])
-            say = self._notices.detail if is_idle else self._notices.warning
-            for line in _LINES_OF[row["type"]](row):
-                say(f"{name_of(row['directory'])}: {line}")
+            return
+        is_erasure = row["type"] == "erasure"
+        if is_erasure or row["rounds"]:
+            self._done.append(
+                {name: row.get(name) for name in ("type", "records", "kept", "bytesBefore", "bytesAfter")}
+            )
+        is_idle = is_erasure and not (row["records"] or row["purged"] or row["deleted"])
+        say = self._notices.detail if is_idle else self._notices.warning
+        for line in _erased(row) if is_erasure else _compacted(row):
+            say(f"{name_of(row['directory'])}: {line}")
 
     def total(self) -> None:
         """Prints the sum of several partitions."""
-        done = [row for row in self._rows if row["type"] == "erasure" or row["rounds"]]
+        done = self._done
         if len(done) < 2:
             return
         records = sum(row["records"] for row in done)
@@ -652,8 +660,6 @@ def _erased(row: Row) -> list[str]:
     return lines + [f"{name_of(path)}: has another name elsewhere, which keeps its bytes" for path in row["otherNames"]]
 
 
-_LINES_OF = {"compaction": _compacted, "erasure": _erased}
-
 _SOURCES = {
     "option": "by option", "topic": "the topic's", "server": "by the broker's file", "default": "Kafka's default",
     "checkpoint": "cleaner-offset-checkpoint has the partition", "name": "as brokers create the topic",
@@ -669,6 +675,8 @@ _HELD = {
 
 class RetentionPrinter:
     """Prints a partition's settings, then for each segment the decision and the reasons."""
+
+    types = ("retention", "segmentRetention")
 
     def __init__(self, sink: Sink, color: str) -> None:
         self._sink, self._paint = sink, Paint(color, sink.is_terminal)

@@ -9,6 +9,8 @@ import pytest
 from cli.command import TESTDATA, Kseg, files, unchanged
 from kseg.changes.journal import LogDirectoryChange
 from kseg.errors import StoppedHalfwayError
+from kseg.retention import planner
+from kseg.retention.planner import RetentionSegment
 from retention.partitions import ARGUMENTS, NOW_MS, RELEASES, digests, epochs, left_by_broker, log_directory
 
 HOUR = ("--retention-ms", "3600000")
@@ -284,6 +286,16 @@ def test_amounts_are_told(kseg: Kseg, logs: Path) -> None:
     assert "the log starts at offset 267, before at 0" in done.err
     assert f"{FIRST}.log: goes: " in done.err
     assert done.err.count(".log: stays: ") == 4
+
+
+@pytest.mark.parametrize(("more", "least"), [((), 0), (("--explain",), 8)])
+def test_only_an_explanation_seeks_the_deciding_records(
+    more: tuple[str, ...], least: int, kseg: Kseg, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sought: list[RetentionSegment] = []
+    monkeypatch.setattr(planner, "deciding_record", sought.append)
+    kseg("retain", "-v", "-n", "--topic", "r-time-half", *more, *HOUR, *NOW, logs).expect(0 if more else 1)
+    assert len(sought) == least
 
 
 def test_records_that_headers_do_not_tell_are_not_guessed(kseg: Kseg, tmp_path: Path) -> None:

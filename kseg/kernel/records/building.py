@@ -280,14 +280,16 @@ def single_batches(
     or if a batch would exceed its length field.
     """
     at: Py_ssize_t = 0
-    if len(headers) == 0 or (count > 0 and len(payload) == 0) or len(out) < max_bytes(rows, count):
+    capacity: Py_ssize_t = len(out)
+    if count < 0 or count * ROW_WIDTH > len(rows) or len(headers) == 0 or (count > 0 and len(payload) == 0):
         raise ValueError("a buffer is too short")
     p, row, header, to = bytes_in(payload), int64s_in(rows), int64s_in(headers), bytes_out(out)
     with cython.nogil:
         for i in range(count):
             one = i * ROW_WIDTH
             size = record_size(row, one, header, 0, 0)
-            if V2_HEADER_BYTES + varint_bytes(size) + size - ENTRY_OVERHEAD > INT32_MAX:
+            whole = V2_HEADER_BYTES + varint_bytes(size) + size
+            if whole > capacity - at or whole - ENTRY_OVERHEAD > INT32_MAX:
                 at = -1
                 break
             end = put_record(to, at + V2_HEADER_BYTES, p, row, one, header, 0, 0, size)

@@ -87,20 +87,27 @@ def _declare(folder: Path, paths: "list[str]") -> None:
 
 
 def _constants(tree: ast.Module) -> "dict[str, int]":
-    """Returns the numbers that a module names under ``if not cython.compiled``: literals, their tuples, and ranges."""
+    """Returns the numbers that a module names under ``if not cython.compiled``: literals, their tuples, and ranges.
+
+    Raises ValueError if another expression has a name of capitals.
+    """
     found: dict[str, int] = {}
     for block in tree.body:
         if not isinstance(block, ast.If) or ast.unparse(block.test) != "not cython.compiled":
             continue
         for node in block.body:
             match node:
-                case ast.Assign([ast.Name(name)], ast.Constant() | ast.UnaryOp() as value):
+                case ast.Assign(
+                    [ast.Name(name)], ast.Constant(int()) | ast.UnaryOp(ast.USub(), ast.Constant(int())) as value
+                ):
                     found[name] = ast.literal_eval(value)
                 case ast.Assign([ast.Tuple(names)], ast.Call(ast.Name("range"), limits)):
                     values = range(*map(ast.literal_eval, limits))
                     found |= zip(map(ast.unparse, names), values, strict=True)
                 case ast.Assign([ast.Tuple(names)], ast.Tuple(values)):
                     found |= zip(map(ast.unparse, names), map(ast.literal_eval, values), strict=True)
+                case ast.Assign([ast.Name(name)]) | ast.AnnAssign(ast.Name(name)) if name.isupper():
+                    raise ValueError(f"line {node.lineno}: {name} is no literal number")
     return found
 
 
@@ -125,9 +132,11 @@ def _declaration(node: ast.FunctionDef, is_twin: bool) -> str:
 
 
 def _digest(settings: str) -> str:
-    """Returns a digest of the kernel's files and of the settings with which Cython translates them."""
+    """Returns a digest of the kernel's files, of this one, which makes declarations of them, and of the settings with
+    which Cython translates them."""
     found = hashlib.sha256(settings.encode())
-    for path in sorted(path for kind in ("*.py", "*.pxd") for path in Path("kseg/kernel").rglob(kind)):
+    kernel = sorted(path for kind in ("*.py", "*.pxd") for path in Path("kseg/kernel").rglob(kind))
+    for path in [Path("kseg/_build.py"), *kernel]:
         found.update(b"%s %s " % (str(path).encode(), hashlib.sha256(path.read_bytes()).digest()))
     return found.hexdigest()
 

@@ -21,7 +21,7 @@ SEGMENT = "testdata/kafka-4.3.1/clients/librdkafka-txn-0/00000000000000000000.lo
 def missing_files(names: list[str]) -> list[str]:
     """What ought to be among the files of a distribution and is not."""
     found = {Path(name).name for name in names if "share/man/" in name}
-    wanted = ["kseg/py.typed", "kseg/kernel/layout/rows.pxd", "kseg/kernel/layout/rows.py", "pyspark_kseg/__init__.py"]
+    wanted = ["kseg/py.typed", "kseg/kernel/layout/rows.py", "pyspark_kseg/__init__.py"]
     missing = [name for name in wanted if name not in names]
     missing += [page.name for page in (ROOT / "man").glob("*.[1-9]") if page.name not in found]
     return missing if any(name.endswith("licenses/LICENSE") for name in names) else [*missing, "LICENSE"]

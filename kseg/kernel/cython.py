@@ -34,7 +34,10 @@ def array(kind, count):
 
 
 def struct(**held):
-    """Returns a class for a struct, whose fields are 0 until they are set. ``held``: fields that are structs."""
+    """Returns a class for a struct, whose fields are 0 until they are set. ``held``: fields that are structs.
+
+    Only the compiler checks the names of fields, which the .pxd declares.
+    """
 
     class Struct:
         __class_getitem__ = classmethod(array)

@@ -65,7 +65,7 @@ CHECK_VALID_SHIFT, CHECK_KIND_SHIFT, CHECK_KIND_BITS = 32, 33, 3
 # output is too small. NEEDS_DECODING: the caller must finish the line of a record. NEEDS_PACKING: the caller must
 # compress a batch. COMPRESSED: the entry is a wrapper, to be opened and skipped by the caller. CUT: the end truncates
 # the entry. OFFSET_OUTSIDE, OFFSET_FALLS: an index cannot have the batch. The others say why an entry or a record is
-# malformed: keys of the REASONS of `kseg.kernel.records`, as is MORE_HEADERS.
+# malformed: keys of the REASONS of `kseg.kernel.records.records` and `messages`, as is MORE_HEADERS.
 (
     DONE, FULL, NOT_PLAIN, IRREGULAR, NEEDS_BUFFER, MORE_ROWS, MORE_HEADERS, TOO_SMALL, NEEDS_DECODING, NEEDS_PACKING,
     COMPRESSED, CUT, OFFSET_OUTSIDE, OFFSET_FALLS, TOO_SHORT, MISFIT, UNKNOWN_MAGIC, BAD_LENGTH, TOO_LONG,

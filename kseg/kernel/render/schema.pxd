@@ -1,8 +1,6 @@
 from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
 
-# The layout of programs, which schema.py describes.
-
 # The state of a decoding: input ``p`` from ``at`` to ``end``, program ``code`` and ``names``, output ``out``. Functions
 # return OUTPUT_FULL if a position in ``out`` exceeds ``limit``; at least 512 bytes must follow it. ``items``: number of
 # array elements so far. ``is_switched``: whether the last SWITCH had the text that it is compared with. ``as_jackson``:

@@ -16,8 +16,6 @@ cdef struct Prefixes:
     PrefixTable castagnoli
     PrefixTable ieee
 
-# Options and state of a scan over the frames of a segment.
-
 cdef class FrameScan:
     cdef readonly bint is_07
     cdef public int options

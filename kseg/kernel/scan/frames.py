@@ -33,8 +33,7 @@ from cython.cimports.kseg.kernel.scan.headers import claimed_bytes, could_be_fra
 from kseg.kernel.files.system import allocate
 
 if not cython.compiled:  # kseg._build declares these constants for C
-    # Prefix CRCs, which frames.py explains.
-    # Bytes for each entry of a table.
+    # Bytes for each entry of a table of prefix CRCs.
     BLOCK_BYTES = 256
 
     # Options of a scan. WALK_RECORDS: check the records too. SKIP_CHECKSUMS: don't compute checksums. LONG_RUNS:
@@ -51,7 +50,6 @@ if not cython.compiled:  # kseg._build declares these constants for C
     PrefixTable = cython.struct()
     Prefixes = cython.struct(castagnoli=PrefixTable, ieee=PrefixTable)
 
-if not cython.compiled:
     from kseg import positioned
 
     bytes_out = memoryview

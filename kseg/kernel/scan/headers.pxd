@@ -8,8 +8,6 @@ cdef class EventLog:
     cdef long long[::1] _rows
     cdef readonly long long[::1] totals, last_about
 
-# The kinds of events of a check of batches, and its state.
-
 cdef class Chain(EventLog):
     cdef public long long base, latest_ms, last_offset, last_epoch, first_offset, misplaced, missing
     cdef public long long largest_timestamp, largest_timestamp_offset, least_timestamp

@@ -18,10 +18,10 @@ from cython.cimports.kseg.kernel.records.records import (
 )
 
 if not cython.compiled:  # kseg._build declares these constants for C
-    # The base class of the state of passes over rows, and the function that logs an event.
+    # Columns of an event, which `EventLog` explains.
     EVENT_WIDTH = 5
 
-    # The checksum or the magic is wrong. A: last trusted offset before it, or -1.
+    # Kinds of events. The checksum or the magic is wrong. A: last trusted offset before it, or -1.
     INVALID = 1
     # A: the offset expected, B: the first one found, C: 1 if the bytes before the batch are damaged.
     GAP = 2

@@ -13,8 +13,6 @@ cdef class IndexBuild:
     cdef public long long last_timestamp, last_time_offset
     cdef public Py_ssize_t offsets, times, row
 
-# Kinds of indexes, and the events and state of a check of their entries.
-
 cdef class EntryWalk(EventLog):
     cdef readonly int width
     cdef readonly long long first, loaded

@@ -13,8 +13,7 @@ from cython import Py_ssize_t, bint, longlong, void
 from cython.cimports.kseg.kernel.scan.headers import EventLog, report
 
 if not cython.compiled:  # kseg._build declares these constants for C
-    # Columns of a change of the leader epoch, and the state of the previous batch.
-    # -1: a message of v0 or v1, which has none.
+    # Columns of a change of the leader epoch. The epoch is -1 for a message of v0 or v1, which has none.
     CHANGE_EPOCH = 0
     # Offset of its first batch.
     CHANGE_OFFSET = 1

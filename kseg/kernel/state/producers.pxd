@@ -2,8 +2,6 @@ from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
 from kseg.kernel.scan.headers cimport EventLog
 
-# The table of producers that a replay keeps: its columns, and the events of a replay.
-
 cdef class ProducerTable(EventLog):
     cdef readonly long long producers, open, oldest, youngest, capacity
     cdef public long long seed, idle_ms, now_ms, stop, largest_offset, after_hole, after_damage

@@ -4,8 +4,7 @@ import cython
 from cython import Py_ssize_t, bint, longlong
 
 if not cython.compiled:  # kseg._build declares these constants for C
-    # Events and state of a comparison of the records of two replicas.
-    # KIND of an event.
+    # Kinds of events.
     DIFFERENT, ONLY_A, ONLY_B = 4, 5, 6
 
     # Columns of an event: first and last offset of a range without equal records, their number, the differing fields.

@@ -4,6 +4,4 @@ from kseg.kernel.records.cursor cimport FrameCursor
 
 cdef long long* distinct_out(long long[::1] distinct) except NULL
 
-# Columns of a tally; tally.py explains them.
-
 include "kseg/kernel/state/tally.pxi"

@@ -67,7 +67,7 @@ class GroupsPrinter(Printer):
         self.errors += 1
 
     def add_directory(self, directory: str) -> None:
-        """Adds a log directory whose partitions are used for log ends."""
+        """Called with each log directory; only committed offsets use it."""
 
 
 class CommittedOffsetsPrinter(GroupsPrinter):

@@ -140,7 +140,8 @@ class SegmentWalk(PathWalk[OptionsT]):
 
     printer: Any
     remote: RemoteChoice | None = None
-    """Of remote storage, segments are read as they lie there, those of lost leaders too; None: not at all."""
+    """Which segments of remote storage are read, in place, also those of lost leaders. None: remote storage is not
+    read."""
     progress: Progress
     filters: Filters
     is_07 = False

@@ -13,7 +13,7 @@ from kseg.export.scanning import ReportDamage, ScanRequest, places_of_scan
 from kseg.findings.table import severity_of
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG
-from kseg.node.coordinators import log_extent, topic_id_at
+from kseg.node.log_directory import log_extent, topic_id_at
 from kseg.node.node import Nodes
 from kseg.quantities import shell_line
 from kseg.segment.files import list_segments, parse_partition_name, segment_file

@@ -20,7 +20,7 @@ from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import LOG
 from kseg.kernel.scan.pieces import PIECE_LARGEST_PRODUCER, PIECE_LAST_TIME, PIECE_OLDEST_TIME
-from kseg.node.coordinators import topic_id_at
+from kseg.node.log_directory import topic_id_at
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, PathKind, option
 from kseg.quantities import plural, shown_bytes

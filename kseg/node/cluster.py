@@ -15,7 +15,7 @@ from kseg.errors import KsegError
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG
 from kseg.node.cluster_metadata import TopicSettings
-from kseg.node.coordinators import log_extent, topic_id_at
+from kseg.node.log_directory import log_extent, topic_id_at
 from kseg.node.metadata_image import PartitionImage
 from kseg.node.node import Node, by_cluster, newest_metadata
 from kseg.releases.metadata import ELR_VERSION

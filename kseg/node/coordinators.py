@@ -23,14 +23,12 @@ from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.formats.schema import ZERO_UUID, MessageError
 from kseg.formats.suffixes import LOG
 from kseg.limits import TRANSACTION_LIMIT_MS
-from kseg.node.log_directory import checkpoint_offsets
-from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_partitions, list_segments, parse_partition_name
+from kseg.node.log_directory import checkpoint_offsets, log_extent, partitions_in, topic_id_at
+from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments
 from kseg.segment.isolation import LastMarker, OpenTransaction, OpenTransactions
 from kseg.segment.items import Batch, RecordBatch
 from kseg.segment.reader import SegmentReader, open_segment
-from kseg.segment.seek import offset_extent
 from kseg.sidefiles.checkpoints import LOG_STARTS
-from kseg.sidefiles.text_files import PARTITION_METADATA, topic_id_in
 from kseg.stores.place import Place
 
 Partition = tuple[str, int]
@@ -57,15 +55,6 @@ class TransactionState(NamedTuple):
     partitions: frozenset[tuple[str, int]] | None = None
     start_ms: int | None = None
     update_ms: int | None = None
-
-
-def partitions_in(log_directory: str, topic: str | None = None) -> Iterator[tuple[Partition, str]]:
-    """Yields the partitions, of one topic if it is given, with their paths; no renamed ones. Raises PathError."""
-    for path in list_partitions(log_directory):
-        name = os.path.basename(path)
-        place = parse_partition_name(name)
-        if place is not None and name == f"{place[0]}-{place[1]}" and topic in (None, place[0]):
-            yield place, path
 
 
 def _records_in(reader: SegmentReader) -> Iterator[tuple[int, tuple[str, bytes]]]:
@@ -616,25 +605,3 @@ class CommitTable:
                 starts = self._log_starts(Place(path).parent / LOG_STARTS)
                 self._extents[place] = max(extent[0], starts.get(place, 0)), extent[1]
         return self._extents[place]
-
-
-def topic_id_at(path: str) -> str | None:
-    """Returns the topic id in a partition directory's partition.metadata; None if it is missing or not valid."""
-    try:
-        with (Place(path) / PARTITION_METADATA).open() as file:
-            return topic_id_in(file.read(4096))
-    except OSError:
-        return None
-
-
-def log_extent(path: str, scratch: Scratch) -> tuple[int, int] | None:
-    """Returns the base offset of a partition directory and the offset after its last intact batch; None if it has no
-    segment. Raises PathError if the last segment cannot be read.
-    """
-    logs = [file for file in list_segments(path) if file.kind == LOG and file.base_offset is not None]
-    if not logs:
-        return None
-    last = logs[-1]
-    with open_segment(last, scratch) as reader:
-        extent = offset_extent(reader, last)
-    return logs[0].base_offset or 0, (last.base_offset or 0) if extent is None else extent[1] + 1

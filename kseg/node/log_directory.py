@@ -1,17 +1,37 @@
-"""Reads the files of a log directory (one of a broker's log.dirs) that describe its partitions: checkpoints,
-meta.properties and the shutdown marker."""
+"""Reads what a log directory (one of a broker's log.dirs) says of its partitions: checkpoints, meta.properties, the
+shutdown marker, and what is known of a partition without reading its records."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kseg.errors import errors_at
-from kseg.segment.files import CLEAN_SHUTDOWN, LOG_DIRECTORY_FILES, METADATA_TOPIC, is_regular_file, leads_to_directory
+from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import LOG
+from kseg.segment.files import (
+    CLEAN_SHUTDOWN,
+    LOG_DIRECTORY_FILES,
+    METADATA_TOPIC,
+    is_regular_file,
+    leads_to_directory,
+    list_partitions,
+    list_segments,
+    parse_partition_name,
+)
+from kseg.segment.reader import open_segment
+from kseg.segment.seek import offset_extent
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.problems import SideFileProblem
-from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, MetaProperties, read_meta_properties
+from kseg.sidefiles.text_files import (
+    MAX_TEXT_BYTES,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    MetaProperties,
+    read_meta_properties,
+    topic_id_in,
+)
 from kseg.stores.place import Place
 
 COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
@@ -176,6 +196,38 @@ def checkpoint_offsets(path: str) -> OffsetsByPartition:
     with suppress(OSError), Place(path).open() as stream:
         return checkpoints.offsets_of(checkpoints.read_offset_checkpoint(stream.read(MAX_TEXT_BYTES)))
     return {}
+
+
+def partitions_in(log_directory: str, topic: str | None = None) -> Iterator[tuple[tuple[str, int], str]]:
+    """Yields the partitions as (topic, number), of one topic if it is given, with their paths; no renamed ones. Raises
+    PathError."""
+    for path in list_partitions(log_directory):
+        name = os.path.basename(path)
+        place = parse_partition_name(name)
+        if place is not None and name == f"{place[0]}-{place[1]}" and topic in (None, place[0]):
+            yield place, path
+
+
+def topic_id_at(path: str) -> str | None:
+    """Returns the topic id in a partition directory's partition.metadata; None if it is missing or not valid."""
+    try:
+        with (Place(path) / PARTITION_METADATA).open() as file:
+            return topic_id_in(file.read(4096))
+    except OSError:
+        return None
+
+
+def log_extent(path: str, scratch: Scratch) -> tuple[int, int] | None:
+    """Returns the base offset of a partition directory and the offset after its last intact batch; None if it has no
+    segment. Raises PathError if the last segment cannot be read.
+    """
+    logs = [file for file in list_segments(path) if file.kind == LOG and file.base_offset is not None]
+    if not logs:
+        return None
+    last = logs[-1]
+    with open_segment(last, scratch) as reader:
+        extent = offset_extent(reader, last)
+    return logs[0].base_offset or 0, (last.base_offset or 0) if extent is None else extent[1] + 1
 
 
 def _items(directory: LogDirectory, name: str, read: Callable[[bytes], Iterable[Any]]) -> list[Any] | None:

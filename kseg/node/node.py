@@ -339,7 +339,7 @@ class Node:
     def _ids_of_partitions(self, directory: LogDirectory, own: str | None) -> set[str]:
         """Returns the ids that the metadata log assigns the partitions of a log directory to; only ``own`` if it is
         among them. The metadata log itself lies in the directory of the voter."""
-        from kseg.node.coordinators import topic_id_at
+        from kseg.node.log_directory import topic_id_at
 
         found = set[str]()
         for name in directory.directories:

@@ -7,7 +7,7 @@ from typing import Any
 from kseg.decoders import decoder
 from kseg.errors import KsegError
 from kseg.formats.suffixes import LOG
-from kseg.node.coordinators import partitions_in
+from kseg.node.log_directory import partitions_in
 from kseg.segment.files import REMOTE_METADATA_TOPIC, list_segments
 from kseg.segment.reader import open_segment
 

@@ -3,8 +3,7 @@
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -79,8 +78,7 @@ def drawn(renderable: Any, is_colored: bool, width: int | None = None) -> str:
     return "".join(line.rstrip() + "\n" for line in stream.getvalue().splitlines())
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column of a table. If a line is too short, columns with the highest ``rank`` are omitted first; rank 0 always
     stays.
     """

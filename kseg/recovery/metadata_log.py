@@ -39,8 +39,8 @@ from kseg.formats.schema import ZERO_UUID
 from kseg.formats.suffixes import LOG, SNAPSHOT
 from kseg.node import metadata_image
 from kseg.node.cluster_metadata import Raft, is_only_voter, load_readable, load_snapshot, properties_of, read_raft
-from kseg.node.coordinators import Coordinators, topic_id_at
-from kseg.node.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved
+from kseg.node.coordinators import Coordinators
+from kseg.node.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved, topic_id_at
 from kseg.node.metadata_image import MetadataImage, PartitionImage, TopicImage, unstartable
 from kseg.node.server_properties import ServerProperties
 from kseg.options import declaration

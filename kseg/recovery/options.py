@@ -10,8 +10,7 @@ from kseg.changes.journal import TopicPartition
 from kseg.errors import refuse_if
 from kseg.formats.suffixes import LOG
 from kseg.limits import MAX_ROOT_FILE_BYTES
-from kseg.node.coordinators import partitions_in, topic_id_at
-from kseg.node.log_directory import METADATA_PARTITION
+from kseg.node.log_directory import METADATA_PARTITION, partitions_in, topic_id_at
 from kseg.node.node import Node
 from kseg.node.server_properties import ServerProperties
 from kseg.options import declaration

@@ -15,9 +15,8 @@ from kseg.changes.plan import Content, Plan
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.suffixes import LOG
 from kseg.node.belonging import foreign_segments
-from kseg.node.coordinators import topic_id_at
 from kseg.node.index_interval import Interval, TopicIntervals, interval_of
-from kseg.node.log_directory import METADATA_PARTITION
+from kseg.node.log_directory import METADATA_PARTITION, topic_id_at
 from kseg.node.node import Nodes
 from kseg.node.topics import Topics
 from kseg.quantities import plural

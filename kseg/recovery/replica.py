@@ -21,7 +21,7 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG, SNAPSHOT
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
-from kseg.node.coordinators import topic_id_at
+from kseg.node.log_directory import topic_id_at
 from kseg.recovery.broker.segments import LARGEST_POSITION
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.result import Salvage

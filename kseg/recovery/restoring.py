@@ -17,8 +17,7 @@ from kseg.changes.plan import Plan
 from kseg.decoders import decoder
 from kseg.errors import KsegError, PathError, errors_at, refuse_if
 from kseg.limits import MAX_ROOT_FILE_BYTES
-from kseg.node.coordinators import topic_id_at
-from kseg.node.log_directory import METADATA_PARTITION
+from kseg.node.log_directory import METADATA_PARTITION, topic_id_at
 from kseg.node.node import Nodes
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, PathKind, given_in, option, refuse

@@ -61,7 +61,6 @@ LOG_START, SIZE, TIME = "log start", "size", "time"
 """The rules: the segment is below the log start offset, the log is too large, the segment is too old."""
 
 
-@dataclass(frozen=True, slots=True)
 class RetentionRules(Release):
     """``has_time_index``: a segment's age is that of its last time index entry; before, its modification time."""
 

@@ -7,7 +7,7 @@ from threading import Lock
 
 from kseg.errors import PathError
 from kseg.formats.schema import uuid_text
-from kseg.node.coordinators import topic_id_at
+from kseg.node.log_directory import topic_id_at
 from kseg.node.log_starts import LogStarts
 from kseg.node.node import is_reserved_id
 from kseg.node.paths import expanded

@@ -1,8 +1,7 @@
-"""Names and sizes of objects in a store, and URLs of stores."""
+"""Names and sizes of objects in a store, and URLs of stores; few paths are URLs, so that urllib is imported late."""
 
 import re
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit, urlunsplit
 
 _HOST = re.compile(r"[^:]*(:\d*)?|\[.*")
 """A host with or without a port, or an IPv6 address."""
@@ -17,13 +16,20 @@ class StoredObject(NamedTuple):
 
 def is_url(path: str) -> bool:
     """Whether a path is a URL other than that of a local file."""
-    return "://" in path and urlsplit(path).scheme not in ("", "file")
+    if "://" not in path:
+        return False
+    from urllib.parse import urlsplit
+
+    return urlsplit(path).scheme not in ("", "file")
 
 
 def local_path(path: str) -> str:
     """Returns the path of a file URL: ``file:/a``, ``file:///a`` and ``/a`` are the same file. Others are unchanged."""
-    parts = urlsplit(path) if path.startswith("file:/") else None
-    return path if parts is None else unquote(parts.path)
+    if not path.startswith("file:/"):
+        return path
+    from urllib.parse import unquote, urlsplit
+
+    return unquote(urlsplit(path).path)
 
 
 def credentials_of(url: str) -> str:
@@ -45,6 +51,8 @@ def shown(url: str) -> str:
     """Returns a URL without user, password and query, which may contain credentials."""
     if not is_url(url):
         return url
+    from urllib.parse import urlsplit, urlunsplit
+
     parts = urlsplit(_without_user(url))
     return urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
 
@@ -54,6 +62,8 @@ def store_root(url: str) -> str:
 
     A URL with a query is that of a single object.
     """
+    from urllib.parse import urlsplit
+
     user = credentials_of(url)
     scheme, _, rest = url.partition("://")
     parts = urlsplit(f"{scheme}://{rest.removeprefix(f'{user}@')}")
@@ -62,6 +72,8 @@ def store_root(url: str) -> str:
 
 def without_credentials(text: str, url: str) -> str:
     """Returns the text of an error without the user, password and query of a URL, which libraries repeat."""
+    from urllib.parse import unquote, urlsplit
+
     user = credentials_of(url)
     for pair in {f"{user}@", unquote(f"{user}@")} - {"@"}:
         text = text.replace(pair, "")

@@ -10,7 +10,7 @@ from kseg.findings.table import WARNING
 from kseg.formats.rows import Scratch
 from kseg.node.cluster import Cluster, ClusterPartition, LogCopy, LosableRange, clusters_of, count_records
 from kseg.node.cluster_metadata import unclean_elections
-from kseg.node.coordinators import log_extent
+from kseg.node.log_directory import log_extent
 from kseg.node.metadata_image import RECOVERING
 from kseg.node.node import Nodes
 from kseg.node.voter_logs import VoterLogs

@@ -3,27 +3,22 @@ if one copy is truncated.
 
 A broker fetches what it has truncated from the leader. That brings the records back only if a replica that may lead has
 them: one in sync by the newest metadata, whose own log, if it is given, is whole. Else a truncated copy that may lead
-makes the others truncate theirs, too.
+makes the others truncate theirs, too. A dry run tells what is lost; few checks need one, so that what recovers is
+imported on first use.
 """
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kseg.changes.driver.command import ChangeOptions, Recording, run
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import DELETED, LOG, LOG_07
-from kseg.node.cluster_metadata import Quorum, TopicSettings, quorum_of
-from kseg.node.coordinators import log_extent, topic_id_at
+from kseg.node.log_directory import log_extent, topic_id_at
 from kseg.node.node import Node, Nodes, newest_metadata
 from kseg.options.declaration import filled
-from kseg.recovery.leftovers import only_copies
-from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions, TopicIds
-from kseg.recovery.planner import RecoveryPlanner
-from kseg.recovery.restoring import RestoreOptions, RestorePlanner
 from kseg.segment.files import (
     LAST_OFFSET,
     METADATA_TOPIC,
@@ -33,13 +28,15 @@ from kseg.segment.files import (
     list_segments,
     parse_partition_name,
 )
-from kseg.segment.isolation import OpenTransactions
 from kseg.segment.survey import FULL
 from kseg.stores.place import Place
 from kseg.verification.partition import CheckSettings
-from kseg.verification.recovery_checks import RecoveryChecks
-from kseg.verification.replicas import compare_path
 from kseg.verification.report import Comparison, Finding, Report
+
+if TYPE_CHECKING:
+    from kseg.node.cluster_metadata import Quorum, TopicSettings
+    from kseg.recovery.options import TopicIds
+    from kseg.segment.isolation import OpenTransactions
 
 Options = dict[str, str | None]
 """Options by name; the value of a flag is None."""
@@ -66,7 +63,7 @@ class GivenCopies:
                         found[path] = nodes.partition(path).node
         return found
 
-    def metadata(self, of: Node) -> TopicSettings | None:
+    def metadata(self, of: Node) -> "TopicSettings | None":
         """Returns the newest metadata of the cluster of a node, which may be its own; None if there are none."""
         return newest_metadata(node for node in (of, *self.nodes) if _is_same_cluster(node, of))
 
@@ -112,7 +109,9 @@ class RepairTarget:
     """The directory that a command changes: a partition, or a log directory if ``partition`` is None. ``node``: that of
     its log directory; ``given``: where its other copies may be; ``topic_ids``: those in its log directory."""
 
-    def __init__(self, path: str, root: str, node: Node, given: GivenCopies, topic_ids: Callable[[], TopicIds]) -> None:
+    def __init__(
+        self, path: str, root: str, node: Node, given: GivenCopies, topic_ids: "Callable[[], TopicIds]"
+    ) -> None:
         self.path, self.node, self._given, self._topic_ids = path, node, given, topic_ids
         self.partition = None if root == path else parse_partition_name(directory_name(path))
         self._outcomes: dict[tuple[tuple[str, str | None], ...], DryRun] = {}
@@ -136,6 +135,8 @@ class RepairTarget:
     @cached_property
     def holds_only_copies(self) -> bool:
         """Whether a file that is marked as deleted holds records that are nowhere else: a recovery would remove it."""
+        from kseg.recovery.leftovers import only_copies
+
         with suppress(KsegError):
             return bool(only_copies(self.path))
         return False
@@ -154,6 +155,12 @@ class RepairTarget:
 
     def outcome(self, options: Options) -> DryRun:
         """Returns what `kseg recover`, or `restore`, with these options would do; nothing if it is refused."""
+        from kseg.changes.driver.command import ChangeOptions, Recording, run
+        from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
+        from kseg.recovery.planner import RecoveryPlanner
+        from kseg.recovery.restoring import RestoreOptions, RestorePlanner
+        from kseg.verification.recovery_checks import RecoveryChecks
+
         key = tuple(sorted(options.items(), key=str))
         if key not in self._outcomes:
             given: dict[str, Any] = {"mode": SALVAGE if "--from-replica" in options else BROKER}
@@ -180,10 +187,14 @@ class RepairTarget:
         return self._outcomes[key]
 
     @cached_property
-    def quorum(self) -> Quorum | None:
+    def quorum(self) -> "Quorum | None":
         """The quorum by the metadata log that the partition is; None for other partitions, or if it cannot be read."""
+        if not self.is_metadata:
+            return None
+        from kseg.node.cluster_metadata import quorum_of
+
         with suppress(KsegError, OSError):
-            return quorum_of(self.path, self.node.server) if self.is_metadata else None
+            return quorum_of(self.path, self.node.server)
         return None
 
     @cached_property
@@ -202,7 +213,7 @@ class RepairTarget:
         others = metadata.others_in_sync(self.partition, topic_id_at(self.path), number) or frozenset()
         return bool(others) and all(self._has_all(copy) for copy in self._others if copy.node in others)
 
-    def _is_kept_by_voters(self, quorum: Quorum) -> bool:
+    def _is_kept_by_voters(self, quorum: "Quorum") -> bool:
         """Whether a majority of the voters knows what was committed, without this one. Of voters whose logs are not
         given nothing is known."""
         if not quorum.others:
@@ -259,7 +270,9 @@ class RepairTarget:
                         found.append(copy.path)
         return found
 
-    def _transactions_in(self, path: str) -> OpenTransactions:
+    def _transactions_in(self, path: str) -> "OpenTransactions":
+        from kseg.segment.isolation import OpenTransactions
+
         if path not in self._transactions:
             files = [file for file in list_segments(path) if file.kind == LOG and not file.leftover]
             self._transactions[path] = OpenTransactions.of_segments(files, Scratch())
@@ -275,6 +288,8 @@ class RepairTarget:
 
     def _compared_with(self, copy: Copy) -> tuple[int, bool]:
         """Returns the log end of a copy, and whether it is undamaged and has all intact records of this one."""
+        from kseg.verification.replicas import compare_path
+
         if copy.path not in self._compared:
             found, results = list[Finding](), list[Comparison]()
             with suppress(KsegError, OSError):

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kseg.errors import KsegError
 from kseg.findings.table import DELETED, DOUBTFUL, EMPTIED, KINDS, OFFLINE, RECOVERED, REFUSED
 from kseg.formats.rows import Scratch
-from kseg.node.coordinators import log_extent, topic_id_at
-from kseg.node.log_directory import METADATA_PARTITION, LogDirectory, is_moved
+from kseg.node.log_directory import METADATA_PARTITION, LogDirectory, is_moved, log_extent, topic_id_at
 from kseg.node.node import Node, Nodes, is_reserved_id, newest_metadata
 from kseg.quantities import named_path, plural
 from kseg.releases.metadata import MetadataRules, releases_that_accept
@@ -288,7 +287,7 @@ class NodeCheck:
             partition = None if topic_id is None or place is None else metadata.partitions.get((topic_id, place[1]))
             return partition is not None and self.node.number in partition.replicas
 
-        from kseg.node.coordinators import topic_id_at
+        from kseg.node.log_directory import topic_id_at
 
         found = list[str]()
         for one in self.found:

@@ -2,7 +2,8 @@
 
 The table of findings has the command of each code. Facts about the partition complete it: whether there are other
 replicas, the topic's id, and how many intact records the command would remove. The commands for all findings of a
-partition are merged. A command is for a log directory only if files of the log directory itself are wrong.
+partition are merged. A command is for a log directory only if files of the log directory itself are wrong. Few findings
+need the state of coordinators, or a dry run: these modules are imported on first use.
 """
 
 import os
@@ -10,29 +11,31 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError
 from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID
 from kseg.formats.suffixes import DELETED, SWAP
-from kseg.node import coordinators
-from kseg.node.coordinators import HANGING
-from kseg.node.log_directory import METADATA_PARTITION
+from kseg.node.log_directory import METADATA_PARTITION, topic_id_at
 from kseg.node.node import Nodes
 from kseg.quantities import named_path, plural, show_span
-from kseg.recovery.options import TopicIds
 from kseg.segment import files as segment_files
 from kseg.segment.files import LOG_DIRECTORY_FILES, directory_name, holds_segments
 from kseg.segment.paths import some
 from kseg.stores.place import Place
 from kseg.verification.copies import GivenCopies, Options, RepairTarget
-from kseg.verification.metadata import start_without
 from kseg.verification.report import Finding, Need, RepairStep
+
+if TYPE_CHECKING:
+    from kseg.recovery.options import TopicIds
 
 
 def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
     """Returns a finding of a transaction with facts of __transaction_state and __consumer_offsets: the transactional id
     of its producer, null if unknown; of an open transaction also its state, a verdict, and the groups that wait."""
+    from kseg.node import coordinators
+
     details, texts = dict(finding.details), [finding.message]
     known = target.node.coordinators
     state = known.transaction_states.get(details["producerId"])
@@ -47,11 +50,12 @@ def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
     if ended_in is not None:
         verdict = coordinators.ENDING
         texts.append(f"its marker is in the copy {ended_in}, from which this one is to fetch it")
+    is_hanging = verdict == coordinators.HANGING
     details |= {
         "state": None if state is None else state.state,
         "timeoutMs": None if state is None else state.timeout_ms,
         "verdict": verdict,
-        "abort": coordinators.abort_command(topic, partition, details["firstOffset"]) if verdict == HANGING else None,
+        "abort": coordinators.abort_command(topic, partition, details["firstOffset"]) if is_hanging else None,
     }
     if state is not None and state.state is not None:
         timeout = "" if state.timeout_ms is None else f", timeout {show_span(state.timeout_ms)}"
@@ -59,14 +63,14 @@ def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
         if verdict == coordinators.ENDING and ended_in is None:
             texts.append("the coordinator is writing its markers")
     if "lastStableOffset" in details:
-        topic_id = coordinators.topic_id_at(target.path)
+        topic_id = topic_id_at(target.path)
         groups = coordinators.waiting_groups(known.group_offsets, name, details["lastStableOffset"], topic_id)
         details["waitingGroups"] = None if groups is None else [group.as_object() for group in groups]
         waiting = plural(details["waitingOffsets"], "offset", "offsets")
         if groups:
             waiting += f" and {plural(len(groups), 'group', 'groups')}"
         texts.append(f"{waiting} waiting behind the last stable offset {details['lastStableOffset']}")
-    if verdict == HANGING:
+    if is_hanging:
         texts.append(why)
     return finding._replace(message="; ".join(texts), details=details)
 
@@ -160,7 +164,7 @@ class Repairs:
         self._directory_of = cache(self._find_directory)
         self._targets: dict[str, RepairTarget] = {}
         self._nodes, self._given = nodes, GivenCopies(nodes, others or Nodes())
-        self._topic_ids = cache(lambda root: TopicIds(nodes.at(root), root))
+        self._topic_ids = cache(self._topic_ids_in)
         self._wanted: dict[tuple[str, str], _Wanted] = {}
         self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
         self._foreign: set[str] = set()
@@ -198,6 +202,11 @@ class Repairs:
             return parent if segment_files.is_part_of_log(os.path.basename(file)) or not Place(file).is_file() else None
         is_own = os.path.basename(file) in LOG_DIRECTORY_FILES
         return parent if is_own and self._is_log_directory(parent) else None
+
+    def _topic_ids_in(self, root: str) -> "TopicIds":
+        from kseg.recovery.options import TopicIds
+
+        return TopicIds(self._nodes.at(root), root)
 
     def path_of(self, finding: Finding) -> str:
         """Returns the path that a repair of the finding is for; its file if there is none."""
@@ -314,6 +323,8 @@ class Repairs:
             return self._deciding(finding, target, argv)
         kind = KINDS[finding.code]
         if finding.code in _OF_SNAPSHOTS and target.is_only_voter is False:
+            from kseg.verification.metadata import start_without
+
             away = ["mv", named_path(finding.file), named_path(finding.file + DELETED)]
             if begins := start_without(finding.file):
                 text = f"{finding.message}; renamed to {DELETED} it is out of the way: the node starts from {begins}"

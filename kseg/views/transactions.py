@@ -8,6 +8,7 @@ from kseg.errors import PathError, UnsupportedError
 from kseg.formats.json_values import fields_of, name_of, name_value
 from kseg.formats.suffixes import LOG
 from kseg.node import coordinators
+from kseg.node.log_directory import topic_id_at
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, JSON, TEXT, PathKind, option
 from kseg.output.kafka_text import as_java_writes, text_bytes
@@ -172,9 +173,7 @@ class TransactionList(PathWalk[TransactionsOptions]):
             return
         judged = [coordinators.judge(each, states, place, now, known.knows_all) for each in found]
         first = found[0].first_offset
-        groups = coordinators.waiting_groups(
-            node.coordinators.group_offsets, place, first, coordinators.topic_id_at(partition)
-        )
+        groups = coordinators.waiting_groups(node.coordinators.group_offsets, place, first, topic_id_at(partition))
         log_end = end_offset(logs, self.scratch)  # None: there is no intact batch
         stable = {
             "lastStableOffset": first,

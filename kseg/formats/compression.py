@@ -348,7 +348,7 @@ def _unsnappy(view: memoryview, out: DecompressedBytes) -> None:
             position += XERIAL_HEADER
             continue
         position += 4
-        if not 0 <= length <= _LARGEST_CHUNK and not out.is_salvage:
+        if length < 0 or (length > _LARGEST_CHUNK and not out.is_salvage):
             raise DecompressionError(f"snappy: chunk length {length}")
         if length > len(view) - position and not out.is_salvage:
             raise DecompressionError("snappy: stream ends in a chunk")

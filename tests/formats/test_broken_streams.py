@@ -38,6 +38,15 @@ ZSTD_STREAM = zstandard.ZstdCompressor(write_checksum=True).compress(TEXT)
         pytest.param(ZSTD, flipped(ZSTD_STREAM, 6), id="zstd: wrong content size"),
         pytest.param(ZSTD, SKIPPABLE + ZSTD_STREAM + b"\0", id="zstd: bytes behind"),
         pytest.param(SNAPPY, BLOCKS + struct.pack(">i", 9) + b"\x09", id="snappy: an empty block cut"),
+        *(
+            # Added to the position, the length leads to the last n bytes.
+            pytest.param(
+                SNAPPY,
+                BLOCKS + struct.pack(">i", -len(BLOCKS) - 4 - n) + snappy.compress(b"x") + bytes(n),
+                id=f"snappy: a negative length, {n} bytes left",
+            )
+            for n in (1, 4)
+        ),
     ],
 )
 def test_a_stream_whose_content_is_whole(codec, stream):

@@ -11,8 +11,8 @@ import os
 import stat
 import sys
 from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, overload
@@ -494,4 +494,20 @@ def seekable_descriptor(stream: BinaryIO) -> int:
     """Returns a descriptor of the stream's bytes: its own if it is a file, else of an unnamed temporary copy."""
     if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and os.lseek(stream.fileno(), 0, os.SEEK_CUR) == 0:
         return os.dup(stream.fileno())
-    return temporary_file(iter(partial(stream.read, WINDOW_BYTES), b""))
+    return temporary_file(_pieces(stream))
+
+
+def _pieces(stream: BinaryIO) -> Iterator[bytes]:
+    read: Callable[[int], bytes | None] = stream.read  # None: a non-blocking stream has no bytes yet
+    while (piece := read(WINDOW_BYTES)) != b"":
+        if piece is None:
+            wait_for_bytes(stream)
+        else:
+            yield piece
+
+
+def wait_for_bytes(stream: BinaryIO) -> None:
+    """Waits until a non-blocking stream has bytes or is at its end. Raises OSError, ValueError."""
+    from select import select
+
+    select([stream], [], [])

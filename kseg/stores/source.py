@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, overload
 from kseg.errors import PathError, UnreadableError, errors_at
 from kseg.kernel.files import system
 from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
-from kseg.stores.extent import Extent, end_of_data, next_data, temporary_file
+from kseg.stores.extent import Extent, end_of_data, next_data, unnamed_file
 from kseg.stores.place import Place
 
 if TYPE_CHECKING:
@@ -433,7 +433,7 @@ def _map_copy(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview]:
     """Maps an unnamed temporary copy, which nobody can truncate, so that it needs no guard. The compiled kernel takes
     no `FileBytes`."""
     starts = range(0, size, WINDOW_BYTES)
-    copy = temporary_file(read_around(extent, start, min(start + WINDOW_BYTES, size)) for start in starts)
+    copy = unnamed_file(read_around(extent, start, min(start + WINDOW_BYTES, size)) for start in starts)
     try:
         mapping = mmap.mmap(copy, size, access=mmap.ACCESS_READ)
     finally:
@@ -494,7 +494,7 @@ def seekable_descriptor(stream: BinaryIO) -> int:
     """Returns a descriptor of the stream's bytes: its own if it is a file, else of an unnamed temporary copy."""
     if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and os.lseek(stream.fileno(), 0, os.SEEK_CUR) == 0:
         return os.dup(stream.fileno())
-    return temporary_file(_pieces(stream))
+    return unnamed_file(_pieces(stream))
 
 
 def _pieces(stream: BinaryIO) -> Iterator[bytes]:

@@ -366,11 +366,8 @@ class FetchedSource(Source):
         if not self.is_in_place or self.size <= SMALL_BYTES:
             self.need(0, self.size)
         extent = self._file()
-        if system.CAN_GUARD or self.size <= SMALL_BYTES:
-            return super()._opened()
-        with errors_at(self.path):  # nobody can truncate the temporary file: its mapping needs no guard
-            self._mapping = mmap.mmap(extent.descriptor, self.size, access=mmap.ACCESS_READ)
-        return memoryview(self._mapping)
+        opened = super()._opened()
+        return _FetchedBytes(self, extent) if self.is_in_place and isinstance(opened, FileBytes) else opened
 
     @property
     def extent(self) -> Extent:
@@ -409,6 +406,23 @@ class FetchedSource(Source):
         super().close()
         self._buffer = None
         self._is_fetched = bytearray(len(self._is_fetched))
+
+
+class _FetchedBytes(FileBytes):
+    """The bytes of a source that is read in place and cannot be mapped: its windows have only fetched bytes."""
+
+    def __init__(self, source: FetchedSource, extent: Extent) -> None:
+        super().__init__(extent, source.size)
+        self._source = source
+
+    def _read(self, start: int, stop: int) -> bytes:
+        at = start - self._window_start
+        if at < 0 or stop - self._window_start > len(self._window):
+            if stop > start:
+                self._source.need(start, stop)
+            end = max(stop, self._source.reach(start, min(start + FIRST_WINDOW_BYTES, self._size)))
+            self._window, self._window_start, at = self._pread(start, end - start), start, 0
+        return self._window[at : at + stop - start]
 
 
 def _map(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview] | None:

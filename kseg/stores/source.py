@@ -251,7 +251,7 @@ class Source:
         if not system.CAN_GUARD:
             return FileBytes(self._extent, self.size)
         with errors_at(self.path):
-            self._mapping, buffer = _map(self._extent, self.size) or _map_copy(self._extent, self.size)
+            self._mapping, buffer = _map(self._extent, self.size) or _map_copy(self.extent, self.size)
         return buffer
 
     def look_for_unreadable(self) -> bool:

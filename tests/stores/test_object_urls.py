@@ -73,6 +73,20 @@ def test_windows_of_an_object_hold_only_fetched_bytes(objects: UrlObjects, monke
     tree.close()
 
 
+@pytest.mark.skipif(not system.CAN_GUARD, reason="only mappings have guards")
+def test_an_object_is_fetched_before_it_is_copied(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy is mapped if the table of guards is full."""
+    monkeypatch.setattr(system, "guard", MagicMock(side_effect=RuntimeError("full")))
+    content = b"0123456789" * BLOCK_BYTES
+    objects.write("large", content)
+    tree = UrlTree(objects, Spool())
+    with tree.source("large", "large") as source:
+        for start in (0, 5 * BLOCK_BYTES):
+            source.need(start, start + 20)
+            assert bytes(source.buffer[start : start + 20]) == content[start : start + 20]
+    tree.close()
+
+
 def test_urls_are_told_from_paths() -> None:
     assert [is_url(place) for place in ("s3://b/c", "/b/c", "file:///b")] == [True, False, False]
     with pytest.raises(KsegError, match="nonsense"):

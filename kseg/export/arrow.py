@@ -420,5 +420,13 @@ def int64_column(column: Any, instead_of_null: int | None = None) -> memoryview:
 
 def _milliseconds(column: Any) -> Any:
     """Returns timestamps of any unit as int64 in milliseconds, rounded down."""
-    in_utc = column.view(pa.timestamp(column.type.unit))
-    return pc.floor_temporal(in_utc, unit="millisecond").cast(pa.timestamp("ms")).cast(pa.int64())
+    found, unit = column.cast(pa.int64()), column.type.unit
+    if unit == "s":
+        found = pc.multiply_checked(found, 1000)
+    elif unit != "ms":
+        # Not by floor_temporal, which overflows at the earliest times.
+        divisor = pa.scalar(1000 if unit == "us" else 1_000_000, pa.int64())
+        whole = pc.divide(found, divisor)
+        above = pc.greater(pc.multiply(whole, divisor), found)
+        found = pc.subtract(whole, above.cast(pa.int64()))
+    return found

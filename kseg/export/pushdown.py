@@ -137,7 +137,7 @@ def _read(expression: Any, read: Callable[[Node], T], otherwise: T) -> T:
         with pa.ipc.open_file(data) as reader:
             literals = reader.get_batch(0)
         pairs = _pairs(literals.schema)
-        return read(_node(*next(pairs, ("", "")), pairs, literals))
+        return read(_node(*next(pairs), pairs, literals))
     except (LookupError, TypeError, ValueError, RecursionError, pa.ArrowException):
         return otherwise  # a form of another version of pyarrow, or too deep
 
@@ -145,7 +145,11 @@ def _read(expression: Any, read: Callable[[Node], T], otherwise: T) -> T:
 def _pairs(schema: "pa.Schema") -> Iterator[tuple[str, str]]:
     """Yields the metadata in order, from the text of the schema: keys repeat, and pyarrow's dict loses them."""
     text = schema.to_string(truncate_metadata=False, show_field_metadata=False)
-    yield from re.findall(r"^(\w+): '(.*)'$", text, re.MULTILINE)
+    for line in text.partition("-- schema metadata --\n")[2].split("\n"):
+        pair = re.fullmatch(r"(\w+): '(.*)'", line)
+        if pair is None:  # a name with a line break
+            raise ValueError(line)
+        yield pair[1], pair[2]
 
 
 def _node(kind: str, text: str, pairs: Iterator[tuple[str, str]], literals: "pa.RecordBatch") -> Node:

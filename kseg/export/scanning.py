@@ -491,7 +491,7 @@ def _read_ahead(items: Items) -> list[Chunk | Damage]:
 class PartReader:
     """Reads parts of a scan. ``report`` is called for each range skipped because of damage, in order.
 
-    ``chunks``: those of a part are like these. ``jobs``: threads for a large segment.
+    ``chunks``: the settings of each part's chunks. ``jobs``: threads for a large segment.
     """
 
     def __init__(self, request: ScanRequest, chunks: Chunks, report: ReportDamage, jobs: int = 1) -> None:

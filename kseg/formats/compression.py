@@ -97,9 +97,11 @@ class DecompressedBytes:
         return self.ceiling - self.size
 
     def add(self, piece: bytes | bytearray) -> None:
-        self.size += len(piece)
-        if self.size > self.ceiling:
+        if len(piece) > self.remaining:
+            if self.is_salvage:
+                self.add(piece[: self.remaining])
             raise over(self.ceiling)
+        self.size += len(piece)
         if not self.found:
             self.found = piece  # most often the only one, which is not copied
             return
@@ -226,7 +228,8 @@ def _gunzip(view: memoryview, out: DecompressedBytes) -> None:
     # The input is passed in windows because the inflater copies all input after the end of a member: with many tiny
     # members in one large payload the same bytes would be copied many times.
     position = _inflate_member(view, position, out, window=_LARGEST_WINDOW)
-    while len(view) - position >= _MIN_LATER_MEMBER_BYTES:
+    least = 1 if out.is_salvage else _MIN_LATER_MEMBER_BYTES
+    while len(view) - position >= least:
         try:
             body = gzip_body(view, position)
         except DecompressionError:
@@ -348,7 +351,7 @@ def _unsnappy(view: memoryview, out: DecompressedBytes) -> None:
             position += XERIAL_HEADER
             continue
         position += 4
-        if not 0 <= length <= _LARGEST_CHUNK and not out.is_salvage:
+        if length < 0 or (length > _LARGEST_CHUNK and not out.is_salvage):
             raise DecompressionError(f"snappy: chunk length {length}")
         if length > len(view) - position and not out.is_salvage:
             raise DecompressionError("snappy: stream ends in a chunk")

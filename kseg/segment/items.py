@@ -308,6 +308,12 @@ class RecordBatch(Batch):
     def is_transactional(self) -> bool:  # type: ignore[override]
         return self.header.is_transactional
 
+    def check(self) -> list[Problem]:
+        """As `Batch.check`; what reading passed over comes before the problems of the records."""
+        found = super().check()
+        leading = self.problems + self.passed()
+        return sorted(found, key=lambda problem: problem not in leading)
+
     def survey(self) -> "Survey":
         """As `Batch.survey`; ``last_offset`` is None."""
         header = self.header
@@ -324,7 +330,7 @@ class RecordBatch(Batch):
             text = f"the largest timestamp of the records is {largest}, the header says {claimed}"
             problems.append(Problem("max-timestamp-mismatch", text))
         has_null_key = bool(walk.flags & FLAG_NULL_KEY)
-        return Survey(header.base_offset, walk.index, None, has_null_key, self.passed() + problems)
+        return Survey(header.base_offset, walk.index, None, has_null_key, problems + self.passed())
 
     def rows(self) -> Iterator[Rows]:
         return record_batch.read_rows(*self._open(), self.header, self.scratch)
@@ -472,8 +478,8 @@ class Message07(Batch):
 @dataclass(slots=True)
 class Survey:
     """Facts about a batch that only its records give: the first and last offset and the number of the readable ones,
-    and what is wrong with them. ``problems`` are in the order of `Batch.check`, and others that only `kseg verify`
-    reports; ``wrong_crcs``: number of messages with a wrong checksum."""
+    and what is wrong with them. ``problems`` also holds those that only `kseg verify` reports; those of a v2 batch end
+    with what reading passed over. ``wrong_crcs``: number of messages with a wrong checksum."""
 
     first_offset: int | None = None
     count: int = 0

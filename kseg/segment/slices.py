@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from kseg.errors import KsegError
 from kseg.kernel import COMPILED
 from kseg.kernel.scan.frames import SKIP_CHECKSUMS
 from kseg.runtime.threads import TASKS_AHEAD, Pipeline
@@ -98,7 +99,8 @@ PART_BYTES = 8 << 20
 LAST_PART_BYTES = 1 << 20
 """Parts shrink to this size towards the end, so that all threads finish at about the same time."""
 AHEAD_BYTES = 64 << 20
-"""Limit of bytes read ahead by all threads together; results of small batches take as much memory."""
+"""Bytes that all threads together read ahead, roughly: a part is not smaller than LAST_PART_BYTES. Results of small
+batches take as much memory."""
 
 
 def is_worth_parts(size: int, jobs: int) -> bool:
@@ -115,20 +117,25 @@ def in_parts(
     """Yields the results of ``read(start, end)`` for each part: the position at which it ended, and its value.
 
     ``make_read`` creates a reader per thread, with its own buffers. Stops after a part that does not end at the start
-    of the next. Raises any error of ``read``.
+    of the next. Raises any error of ``read``, but OSError and KsegError only of parts that are used.
     """
     position, own = start, threading.local()
 
-    def read(begin: int, stop: int) -> tuple[int, int, T]:
+    def read(begin: int, stop: int) -> tuple[int, int, T | OSError | KsegError]:
         if not hasattr(own, "read"):
             own.read = make_read()
-        reached, found = own.read(begin, stop)
+        try:
+            reached, found = own.read(begin, stop)
+        except (OSError, KsegError) as error:
+            return begin, begin, error
         return begin, reached, found
 
     with Pipeline(jobs) as pipeline:
         for begin, reached, found in pipeline.each(partial(read, *part) for part in _ranges(extent, start, end, jobs)):
             if begin != position:
                 return
+            if isinstance(found, OSError | KsegError):
+                raise found
             position = reached
             yield reached, found
 

@@ -107,7 +107,7 @@ class Budget:
 
     @asynccontextmanager
     async def of(self, size: int) -> Any:
-        """Waits until so many bytes are free, for the length of a block. Small ones need none."""
+        """Waits until this number of bytes is free, and takes them for the length of a block. Small sizes take none."""
         size = min(size, LARGE_BYTES) if size > SMALL_BYTES else 0
         if size:
             async with self._condition:
@@ -123,9 +123,9 @@ class Budget:
 
 
 class Server:
-    """Serves a catalog on a socket until `stop`. ``advertised``: host and port that clients are told of, None for those
-    by which they came. ``tell`` gets sentences about errors. ``connections``, ``requests`` and ``sent_bytes`` are
-    counted so far."""
+    """Serves a catalog on a socket until `stop`. ``advertised``: the host and port given to clients, None for those
+    that each connected to. ``tell`` gets sentences about errors. ``connections``, ``requests`` and ``sent_bytes`` are
+    the counts so far."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class Server:
             task.add_done_callback(self._tasks.discard)
 
     async def _client(self, client: socket.socket) -> None:
-        """Answers the requests of a connection until it ends, or sends what is none."""
+        """Answers the requests of a connection until it ends or sends something else."""
         with closing(client):
             client.setblocking(False)
             try:

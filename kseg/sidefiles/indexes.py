@@ -17,6 +17,7 @@ from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats import message_set, record_batch
 from kseg.formats.rows import Scratch, Sliceable, UndecodableError
 from kseg.kernel.layout import headers
+from kseg.kernel.layout.headers import ENTRY_OVERHEAD, MAGIC_V2
 from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
 from kseg.limits import MAX_MESSAGE_BYTES, WINDOW_BYTES
 from kseg.segment.items import Batch, Message, RecordBatch
@@ -404,26 +405,17 @@ class IndexedLog:
         head = bytes(self.buffer[position : min(position + 27, stop)])
         size = be32(head, headers.ENTRY_SIZE)
         magic = head[headers.ENTRY_MAGIC] - 256 if head[headers.ENTRY_MAGIC] > 127 else head[headers.ENTRY_MAGIC]
-        least = (
-            record_batch.HEADER_BYTES
-            if magic >= headers.MAGIC_V2
-            else _MIN_V1_BYTES
-            if magic
-            else message_set.MIN_BYTES
-        )
-        if (
-            size < message_set.MIN_SIZE
-            or size + headers.ENTRY_OVERHEAD < least
-            or position + headers.ENTRY_OVERHEAD + size > stop
-        ):
+        least = record_batch.HEADER_BYTES if magic >= MAGIC_V2 else _MIN_V1_BYTES if magic else message_set.MIN_BYTES
+        whole = ENTRY_OVERHEAD + size
+        if size < message_set.MIN_SIZE or whole < least or position + whole > stop:
             return None
-        last_delta = be32(head, headers.V2_LAST_OFFSET_DELTA) if magic >= headers.MAGIC_V2 else 0
-        return Frame(position, headers.ENTRY_OVERHEAD + size, magic, be64(head, headers.ENTRY_OFFSET) + last_delta)
+        last_delta = be32(head, headers.V2_LAST_OFFSET_DELTA) if magic >= MAGIC_V2 else 0
+        return Frame(position, whole, magic, be64(head, headers.ENTRY_OFFSET) + last_delta)
 
     def batch(self, frame: Frame) -> Batch:
         """Returns the batch of a frame without verifying its checksum."""
         data = bytes(self.buffer[frame.position : frame.position + frame.size])
-        kind = RecordBatch if frame.magic >= headers.MAGIC_V2 else Message
+        kind = RecordBatch if frame.magic >= MAGIC_V2 else Message
         return kind(data, frame.position, frame.size, frame.magic, True, self.scratch)
 
     def first_offset(self, frame: Frame) -> int:

@@ -85,13 +85,18 @@ class ExtentStream(io.RawIOBase):
         super().close()
 
 
-def temporary_file(pieces: Iterable[BytesLike] = (), directory: str | None = None) -> int:
-    """Returns the descriptor of an unnamed temporary file with these bytes. Raises OSError."""
+def unnamed_file(pieces: Iterable[BytesLike] = (), size: int | None = None, directory: str | None = None) -> int:
+    """Returns the descriptor of an unnamed temporary file with these bytes, cut or filled up with zeros to ``size``.
+
+    Raises OSError.
+    """
     import tempfile
 
     with tempfile.TemporaryFile(dir=directory) as file:
         file.writelines(pieces)
         file.flush()
+        if size is not None:
+            file.truncate(size)
         return os.dup(file.fileno())
 
 

@@ -11,8 +11,8 @@ import os
 import stat
 import sys
 from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, overload
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, overload
 from kseg.errors import PathError, UnreadableError, errors_at
 from kseg.kernel.files import system
 from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
-from kseg.stores.extent import Extent, end_of_data, next_data, temporary_file
+from kseg.stores.extent import Extent, end_of_data, next_data, unnamed_file
 from kseg.stores.place import Place
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ class Source:
         if not system.CAN_GUARD:
             return FileBytes(self._extent, self.size)
         with errors_at(self.path):
-            self._mapping, buffer = _map(self._extent, self.size) or _map_copy(self._extent, self.size)
+            self._mapping, buffer = _map(self._extent, self.size) or _map_copy(self.extent, self.size)
         return buffer
 
     def look_for_unreadable(self) -> bool:
@@ -366,11 +366,8 @@ class FetchedSource(Source):
         if not self.is_in_place or self.size <= SMALL_BYTES:
             self.need(0, self.size)
         extent = self._file()
-        if system.CAN_GUARD or self.size <= SMALL_BYTES:
-            return super()._opened()
-        with errors_at(self.path):  # nobody can truncate the temporary file: its mapping needs no guard
-            self._mapping = mmap.mmap(extent.descriptor, self.size, access=mmap.ACCESS_READ)
-        return memoryview(self._mapping)
+        opened = super()._opened()
+        return _FetchedBytes(self, extent) if self.is_in_place and isinstance(opened, FileBytes) else opened
 
     @property
     def extent(self) -> Extent:
@@ -411,6 +408,23 @@ class FetchedSource(Source):
         self._is_fetched = bytearray(len(self._is_fetched))
 
 
+class _FetchedBytes(FileBytes):
+    """The bytes of a source that is read in place and cannot be mapped: its windows have only fetched bytes."""
+
+    def __init__(self, source: FetchedSource, extent: Extent) -> None:
+        super().__init__(extent, source.size)
+        self._source = source
+
+    def _read(self, start: int, stop: int) -> bytes:
+        at = start - self._window_start
+        if at < 0 or stop - self._window_start > len(self._window):
+            if stop > start:
+                self._source.need(start, stop)
+            end = max(stop, self._source.reach(start, min(start + FIRST_WINDOW_BYTES, self._size)))
+            self._window, self._window_start, at = self._pread(start, end - start), start, 0
+        return self._window[at : at + stop - start]
+
+
 def _map(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview] | None:
     """Returns a guarded mapping, and the extent's bytes in it, which may begin behind its start.
 
@@ -433,7 +447,7 @@ def _map_copy(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview]:
     """Maps an unnamed temporary copy, which nobody can truncate, so that it needs no guard. The compiled kernel takes
     no `FileBytes`."""
     starts = range(0, size, WINDOW_BYTES)
-    copy = temporary_file(read_around(extent, start, min(start + WINDOW_BYTES, size)) for start in starts)
+    copy = unnamed_file(read_around(extent, start, min(start + WINDOW_BYTES, size)) for start in starts)
     try:
         mapping = mmap.mmap(copy, size, access=mmap.ACCESS_READ)
     finally:
@@ -494,4 +508,20 @@ def seekable_descriptor(stream: BinaryIO) -> int:
     """Returns a descriptor of the stream's bytes: its own if it is a file, else of an unnamed temporary copy."""
     if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and os.lseek(stream.fileno(), 0, os.SEEK_CUR) == 0:
         return os.dup(stream.fileno())
-    return temporary_file(iter(partial(stream.read, WINDOW_BYTES), b""))
+    return unnamed_file(_pieces(stream))
+
+
+def _pieces(stream: BinaryIO) -> Iterator[bytes]:
+    read: Callable[[int], bytes | None] = stream.read  # None: a non-blocking stream has no bytes yet
+    while (piece := read(WINDOW_BYTES)) != b"":
+        if piece is None:
+            wait_for_bytes(stream)
+        else:
+            yield piece
+
+
+def wait_for_bytes(stream: BinaryIO) -> None:
+    """Waits until a non-blocking stream has bytes or is at its end. Raises OSError, ValueError."""
+    from select import select
+
+    select([stream], [], [])

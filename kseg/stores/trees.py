@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
 
 from kseg.errors import KsegError, PathError
-from kseg.stores.extent import Extent, temporary_file
+from kseg.stores.extent import Extent, unnamed_file
 
 if TYPE_CHECKING:
     from kseg.stores.source import Source
@@ -142,7 +142,7 @@ class VirtualSideFile(Tree):
         return TreeNode(FILE, len(self._bytes))
 
     def open(self, inner: str) -> Extent:
-        return Extent(temporary_file([self._bytes]))
+        return Extent(unnamed_file([self._bytes]))
 
 
 class VirtualFiles(Tree):

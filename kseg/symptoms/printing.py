@@ -11,7 +11,7 @@ from kseg.quantities import plural, shell_line
 from kseg.symptoms.matching import Found, commands_of
 
 _MAX_WIDTH = 100
-"""Of text on a terminal; that of text elsewhere."""
+"""Largest width of text on a terminal; its width elsewhere."""
 _MAX_COMMANDS = 12
 """Commands of one symptom that text shows."""
 

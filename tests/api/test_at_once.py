@@ -230,3 +230,13 @@ def test_a_plan_is_refused_while_a_writer_is_open(tmp_path: Path) -> None:
         assert outcome(plan.apply) == REFUSED
         assert contents(part) == before
     assert outcome(plan.apply) == DONE
+
+
+def test_conversions_in_threads(tmp_path: Path) -> None:
+    sources, output = [tmp_path / "in" / f"t-{i}" for i in range(3)], tmp_path / "out"
+    for source in sources:
+        shutil.copytree(HEALTHY, source)
+    plans = [kseg.convert(source, codec="zstd", output=output) for source in sources]
+    assert in_threads([plan.apply for plan in plans]) == [DONE] * 3
+    assert [rows(output / source.name) for source in sources] == [rows(HEALTHY)] * 3
+    assert names_in(output) == [source.name for source in sources]

@@ -130,6 +130,16 @@ def test_times_of_other_tables(kind: "pa.DataType", of_ms: Callable[[int], Any],
     assert rows.rows[ROW_TIMESTAMP::ROW_WIDTH].tolist() == [rounded, -1]
 
 
+@pytest.mark.parametrize("unit, divisor", [("us", 1000), ("ns", 10**6)])
+def test_the_earliest_times_are_rounded_down(unit: str, divisor: int) -> None:
+    from kseg.export.arrow import record_columns
+
+    given = [-(2**63), -(2**63) + 1, -1]
+    times = pa.array(given, pa.int64()).cast(pa.timestamp(unit))
+    found = record_columns(pa.record_batch({"timestamp": times})).column("timestamp")
+    assert found.cast(pa.int64()).to_pylist() == [time // divisor for time in given]
+
+
 @pytest.mark.parametrize("columns, told", [
     ({"Key": ["a"]}, "is 'key' meant?"),
     ({"payload": ["a"]}, "no column 'payload'"),

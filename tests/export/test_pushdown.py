@@ -120,6 +120,7 @@ MS = 1767225600000
         (~(column("offset") == 5), ALL_ROWS),
         (column("offset") + 1 == 5, ALL_ROWS),
         (pc.field("headers", "key") == "k", ALL_ROWS),
+        (pc.field("a\nfield_ref: 'offset'\nb") == 5, ALL_ROWS),
     ],
     ids=lambda given: "" if isinstance(given, Bounds) else str(given),
 )  # fmt: skip

@@ -28,6 +28,7 @@ ZSTD_STREAM = zstandard.ZstdCompressor(write_checksum=True).compress(TEXT)
     [
         pytest.param(GZIP, gzip.compress(TEXT)[:-8] + bytes(8), id="gzip: wrong trailer"),
         pytest.param(GZIP, gzip.compress(TEXT)[:-8], id="gzip: no trailer"),
+        pytest.param(GZIP, gzip.compress(TEXT[:-1]) + gzip.compress(TEXT[-1:])[:15], id="gzip: a small member cut"),
         pytest.param(LZ4, frame()[:-4], id="lz4: no end mark"),
         pytest.param(LZ4, frame(block_linked=True), id="lz4: linked blocks"),
         pytest.param(LZ4, flipped(frame(block_checksum=True), -5), id="lz4: wrong block checksum"),
@@ -38,6 +39,15 @@ ZSTD_STREAM = zstandard.ZstdCompressor(write_checksum=True).compress(TEXT)
         pytest.param(ZSTD, flipped(ZSTD_STREAM, 6), id="zstd: wrong content size"),
         pytest.param(ZSTD, SKIPPABLE + ZSTD_STREAM + b"\0", id="zstd: bytes behind"),
         pytest.param(SNAPPY, BLOCKS + struct.pack(">i", 9) + b"\x09", id="snappy: an empty block cut"),
+        *(
+            # Added to the position, the length leads to the last n bytes.
+            pytest.param(
+                SNAPPY,
+                BLOCKS + struct.pack(">i", -len(BLOCKS) - 4 - n) + snappy.compress(b"x") + bytes(n),
+                id=f"snappy: a negative length, {n} bytes left",
+            )
+            for n in (1, 4)
+        ),
     ],
 )
 def test_a_stream_whose_content_is_whole(codec, stream):
@@ -70,10 +80,9 @@ def test_any_cut_leaves_what_was_before_it(codec, stream, least):
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 def test_a_ceiling(codec):
     stream = {GZIP: gzip.compress(TEXT), SNAPPY: BLOCKS, LZ4: frame(), ZSTD: ZSTD_STREAM}[codec][:-20]
+    whole = bytes(leading_bytes(codec, stream, MIB))
     for ceiling in (0, 1, HALF, len(TEXT) - 1):
-        found = bytes(leading_bytes(codec, stream, ceiling))
-        assert len(found) <= ceiling
-        assert TEXT.startswith(found)
+        assert bytes(leading_bytes(codec, stream, ceiling)) == whole[:ceiling]
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])

@@ -11,6 +11,7 @@ import pytest
 
 import kseg
 from formats.streams import GZIP, LZ4, SKIPPABLE, SNAPPY, ZSTD, ZSTD_MAGIC, gzip_member, lz4_frame, xerial, zstd_frame
+from kseg.segment.items import RecordBatch
 from segment.segments import sealed
 from verification.partitions import message, of_records, plain_record, stored_gzip
 
@@ -64,6 +65,16 @@ def test_a_zstd_frame_truncated_inside_a_nonempty_block(tmp_path: Path) -> None:
     codes, records = seen(tmp_path, of_area(PACKED[ZSTD] + raw, ZSTD))
     assert codes == ["bytes-behind-records", "undecodable-records"]
     assert records == 2
+
+
+def test_the_order_of_problems(tmp_path: Path) -> None:
+    """`check` begins with the trailing bytes, a finding of `kseg verify` with the error."""
+    batch = of_area(PACKED[GZIP] + b"any", GZIP, 3)
+    codes, _ = seen(tmp_path, batch)
+    assert codes == ["bytes-behind-records", "undecodable-records"]
+    data = memoryview(batch)
+    found = RecordBatch(data, 0, len(data), 2, True).survey().problems
+    assert [problem.code for problem in found] == codes[::-1]
 
 
 @pytest.mark.parametrize("tail", [b"\0", b"any", b"not a frame at all"])

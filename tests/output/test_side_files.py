@@ -86,6 +86,22 @@ def test_damaged_files_are_dumped_as_far_as_kafka_dump_log_does(path: Path, monk
     assert bare + without_folder(ours.report) == told
 
 
+@pytest.mark.parametrize("folder", PARTITIONS, ids=name_of)
+def test_json_has_what_text_has(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent.parent)
+    want = truth(folder / "side-files.txt.gz")
+    shown = [
+        {name: int(number) for name, number in re.findall(r"(\w+): (?:OptionalLong\[)?(-?\d+)", line)}
+        for line in want.decode().splitlines()
+        if ": " in line
+    ]
+    rows = [row for row in Dumped(SideJsonPrinter, *dumped_names(want)).rows if row["type"] != "damage"]
+    assert shown == [
+        {name: value for name, value in row.items() if name not in ("type", "file") and value is not None}
+        for row in rows
+    ]
+
+
 def test_a_missing_log_is_told_in_one_line_and_nothing_is_created(tmp_path: Path) -> None:
     name = "00000000000000007777.index"
     shutil.copy(next((DAMAGED / "orphan-index").glob(f"*-0/{name}")), tmp_path)

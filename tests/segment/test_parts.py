@@ -1,9 +1,12 @@
+import errno
 import os
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from kseg.errors import UnsupportedError
 from kseg.formats.rows import int64s
 from kseg.kernel import COMPILED
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_WIDTH
@@ -41,6 +44,29 @@ def test_parts_hold_what_one_pass_finds(name: str, jobs: int, tmp_path: Path, mo
     assert (size, [at for _, found in parts for at in found]) == positions(extent, 0, size)
     assert parts[-1][0] == size
     assert len(parts) > 3
+    extent.close()
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "lost"), UnsupportedError("not read")])
+@pytest.mark.parametrize("is_needed", [False, True])
+def test_only_errors_of_needed_parts_are_raised(
+    error: Exception, is_needed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "PART_BYTES", 200_000)
+    path = grown("tiny", 1, tmp_path)
+    size = path.stat().st_size
+    extent = Extent(os.open(path, os.O_RDONLY))
+
+    def read(start: int, stop: int) -> tuple[int, None]:
+        if start:
+            raise error
+        return stop if is_needed else size, None
+
+    parts = slices.in_parts(extent, 0, size, 2, lambda: read)
+    reached, _ = next(parts)
+    with pytest.raises(type(error)) if is_needed else nullcontext():
+        assert next(parts, None) is None
+    assert (reached < size) is is_needed
     extent.close()
 
 

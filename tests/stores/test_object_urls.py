@@ -1,5 +1,6 @@
 """Objects at URLs, by fsspec's memory file system: listing, ranges, and no credentials in messages."""
 
+import os
 import traceback
 from collections.abc import Iterator
 from unittest.mock import MagicMock
@@ -11,6 +12,7 @@ from kseg.errors import KsegError, PathError
 from kseg.kernel.files import system
 from kseg.stores.archives.spool import Spool
 from kseg.stores.object_urls import BLOCK_BYTES, UrlObjects, UrlTree, open_objects
+from kseg.stores.source import FileBytes
 from kseg.stores.stored_object import StoredObject, is_url, shown
 
 CONTENTS = {"a-0/1.log": b"0123456789", "a-0/1.index": b"", "a-0/deep/x": b"x", "b-0/2.log": b"22", "meta": b"m"}
@@ -55,14 +57,31 @@ def test_large_ranges_take_several_requests(objects: UrlObjects, monkeypatch: py
     assert objects.read("a-0/1.log", 1, 8) == b"12345678"
 
 
-def test_bytes_of_an_object_are_those_fetched_last(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where mappings cannot be guarded."""
+def test_windows_of_an_object_hold_only_fetched_bytes(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where mappings cannot be guarded, none is made: a truncated temporary file reads as zeros."""
     monkeypatch.setattr(system, "CAN_GUARD", False)
     content = b"0123456789" * BLOCK_BYTES
     objects.write("large", content)
     tree = UrlTree(objects, Spool())
     with tree.source("large", "large") as source:
         for start in (BLOCK_BYTES - 50, BLOCK_BYTES):
+            source.need(start, start + 20)
+            assert isinstance(source.buffer, FileBytes)
+            assert source.buffer[start : start + 20] == content[start : start + 20]
+        os.ftruncate(source._extent.descriptor, 0)
+        assert source.buffer[:20] == bytes(20)
+    tree.close()
+
+
+@pytest.mark.skipif(not system.CAN_GUARD, reason="only mappings have guards")
+def test_an_object_is_fetched_before_it_is_copied(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy is mapped if the table of guards is full."""
+    monkeypatch.setattr(system, "guard", MagicMock(side_effect=RuntimeError("full")))
+    content = b"0123456789" * BLOCK_BYTES
+    objects.write("large", content)
+    tree = UrlTree(objects, Spool())
+    with tree.source("large", "large") as source:
+        for start in (0, 5 * BLOCK_BYTES):
             source.need(start, start + 20)
             assert bytes(source.buffer[start : start + 20]) == content[start : start + 20]
     tree.close()

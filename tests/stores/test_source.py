@@ -1,13 +1,21 @@
 """Byte sources of segments."""
 
+import gzip
+import os
+import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
+import kseg
 from kseg.stores.place import Place
 from kseg.stores.source import FileBytes, open_source
+from segment.segments import TESTDATA
 
 
 def test_a_source_may_be_closed_while_its_bytes_are_looked_at(tmp_path: Path) -> None:
@@ -34,3 +42,31 @@ def test_bytes_around_a_bad_sector_are_read(start: int, tmp_path: Path, fail_dis
         assert found[start : start + 12_000] == expected[start : start + 12_000]
         assert found.has_failed
         assert found[20_000:] == data[20_000:]
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+def test_a_nonblocking_standard_input(packed: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not yet written is waited for, from the first byte on."""
+    path = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"
+    log = path.read_bytes()[:30_000]
+    list(kseg.open(path))  # imports, for which the writer does not wait
+    data = packed(log)
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+
+    def write() -> None:
+        with open(writing, "wb", buffering=0) as pipe:
+            for piece in (data[:5000], data[5000:]):
+                time.sleep(0.1)
+                pipe.write(piece)
+
+    writer = Thread(target=write)
+    with open(reading, "rb") as stream:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
+        writer.start()
+        try:
+            items = list(kseg.open("-"))
+        finally:
+            writer.join()
+    assert b"".join(log[item.position : item.end] for item in items) == log
+    assert all(item.is_valid for item in items[:-1])

@@ -9,13 +9,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import partial
+from io import BufferedReader
+from typing import cast
 
 from kseg.errors import KsegError, PathError, UnsupportedError, text_of
 from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, HEAD_BYTES, REDPANDA_NAME, form_of
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
 from kseg.stores.place import DirectoryCache, Place, directory_cache, normal, place_in
-from kseg.stores.source import STANDARD_INPUT, is_disk_error, open_source, seekable_descriptor
+from kseg.stores.source import STANDARD_INPUT, is_disk_error, open_source, seekable_descriptor, wait_for_bytes
 from kseg.stores.stored_object import is_url, shown, store_root
 from kseg.stores.trees import DIRECTORY, FILE, ArchiveProblem, Tree, UnopenedTree
 
@@ -183,7 +185,11 @@ def _opened(extent: Extent, spool: Spool, path: str = "") -> Tree | None:
 def _standard_input(spool: Spool) -> Tree | None:
     head = b""
     with suppress(OSError, ValueError, AttributeError):  # closed, or a stream of a program that embeds Python
-        head = sys.stdin.buffer.peek(HEAD_BYTES)  # type: ignore[union-attr]
+        stream = cast(BufferedReader, sys.stdin.buffer)
+        head = stream.peek(HEAD_BYTES)
+        if not head and not os.get_blocking(stream.fileno()):
+            wait_for_bytes(stream)
+            head = stream.peek(HEAD_BYTES)
     if form_of(head) is None:
         return None
     tree = _opened(Extent(seekable_descriptor(sys.stdin.buffer)), spool)

@@ -9,7 +9,7 @@ from threading import Lock
 from kseg.errors import KsegError, text_of
 from kseg.formats.rows import BytesLike
 from kseg.positioned import write_all
-from kseg.stores.extent import Extent, temporary_file
+from kseg.stores.extent import Extent, unnamed_file
 
 _COUNTER_BYTES = 8
 _COUNTERS = 1024
@@ -57,7 +57,7 @@ class Spool:
 
         Raises as `add`, and OSError.
         """
-        extent = Extent(self._temporary_file(), 0, 0)
+        extent = Extent(self._unnamed_file(), 0, 0)
         try:
             for position, data in ranges:
                 self.write(extent, data, position)
@@ -86,9 +86,7 @@ class Spool:
         """Returns the descriptor of a sparse file, which its user closes. Raises SpoolFullError, KsegError."""
         if size > self._limit():
             raise self._full()
-        descriptor = self._temporary_file()
-        os.ftruncate(descriptor, size)
-        return descriptor
+        return self._unnamed_file(size)
 
     def _limit(self) -> int:
         if self._max_bytes is None:
@@ -97,9 +95,9 @@ class Spool:
             self._max_bytes = shutil.disk_usage(self.directory).free // 2
         return self._max_bytes
 
-    def _temporary_file(self) -> int:
+    def _unnamed_file(self, size: int = 0) -> int:
         try:
-            return temporary_file(directory=self._directory)
+            return unnamed_file(size=size, directory=self._directory)
         except OSError as error:
             raise self._failure(error) from error
 

@@ -19,7 +19,7 @@ from kseg.formats.compression import DecompressedBytes, DecompressionError, unzs
 from kseg.formats.rows import BytesLike
 from kseg.formats.suffixes import INDEX, INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
 from kseg.positioned import write_all
-from kseg.stores.extent import temporary_file
+from kseg.stores.extent import unnamed_file
 from kseg.stores.object_urls import open_objects
 from kseg.stores.objects import Objects
 from kseg.stores.remote.keys import PrivateKeys
@@ -524,9 +524,7 @@ class RemoteSource(FetchedSource):
 
     def _new_file(self) -> int:
         with errors_at(f"{self.path}: no temporary file"):
-            descriptor = temporary_file()
-            os.ftruncate(descriptor, self.size)
-            return descriptor
+            return unnamed_file(size=self.size)
 
     def _fetch(self, first: int, stop: int, descriptor: int) -> None:
         with errors_at(f"{self.path}: cannot be spooled"):

@@ -94,3 +94,20 @@ def test_ranges_are_kept_in_columns_of_any_size(counts, first, size, capacity):
         base += count + 2
     expected = [offset for offset in everything if first <= offset <= first + size]
     assert offsets_of(data, first, first + size, capacity)[0] == expected
+
+
+def test_buffers_that_are_too_short_are_refused():
+    """The comparison of both kernels hardly sees a missing check: `fill` mostly stops before the end of a buffer."""
+    rows, count = rows_of(plain(0, 2))
+    wanted, out, progress = int64s([*ALL_TIMES, *ALL_TIMES]), int64s(4), HeaderOffsets(1 << 20)
+    for arguments in (
+        (rows, count + 1, wanted, out, 0), (rows[:-1], count, wanted, out, 0), (rows, -1, wanted, out, 0),
+        (rows, count, wanted[:3], out, 0), (rows, count, wanted, out, 5), (rows, count, wanted, out, -1),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"no such|too short"):
+            progress.fill(*arguments)
+    with pytest.raises(ValueError, match="no such"):
+        progress.next_given(rows, count + 1)
+    progress.batch = -1
+    with pytest.raises(ValueError, match="no such"):
+        progress.next_given(rows, count)

@@ -1,6 +1,8 @@
 """The limit of the bytes in temporary files: exactly at it all is written, above it nothing more."""
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -41,3 +43,16 @@ def test_ranges_leave_zeros_between_them(tmp_path: Path) -> None:
 def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(KsegError, match=r"missing: .*--spool-dir"):
         Spool(str(tmp_path / "missing"), 10).add([b"1"])
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are named by /proc")
+def test_a_file_that_cannot_have_its_size_is_closed(tmp_path: Path) -> None:
+    with pytest.raises(KsegError, match="Invalid argument"):
+        Spool(str(tmp_path), 10).new_file(-1)
+    assert [name for name in open_files() if name.startswith(str(tmp_path))] == []
+
+
+def open_files() -> Iterator[str]:
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # that of the listing
+            yield os.readlink(f"/proc/self/fd/{descriptor}")

@@ -114,6 +114,7 @@ def test_every_option_has_an_example(page: str, command: click.Command) -> None:
     assert missing == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("page", "command"), PAGES[1:], ids=[page for page, _ in PAGES[1:]])
 def test_examples_can_be_typed(
     page: str, command: click.Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -271,6 +272,7 @@ def test_the_readme_shows_runs() -> None:
     assert len(SESSIONS) >= 3
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("command", "shown"), SESSIONS, ids=[command for command, _ in SESSIONS])
 def test_what_the_readme_shows_is_what_happens(command: str, shown: list[str]) -> None:
     """A shown line that ends in ``...`` is the beginning of a longer one."""

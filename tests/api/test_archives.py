@@ -31,6 +31,7 @@ def consumed(variant: str, name: str, end: int) -> list[dict[str, Any]]:
         return [row for row in map(json.loads, lines) if row["offset"] < end]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("variant", "name", "end"), VARIANTS)
 def test_rows_are_those_of_a_consumer(variant: str, name: str, end: int) -> None:
     scan = kseg.scan(store_of(variant), private_keys=KEYS, partitions=0)
@@ -109,6 +110,7 @@ def test_an_archive_has_the_records_of_the_directory(logs: Path, archive: Path) 
     assert kseg.verify(archive).summary.records == kseg.verify(logs).summary.records
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("is_same_thread", [True, False])
 def test_a_collected_log(is_same_thread: bool, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A garbage collection finalizes it on whichever thread allocates, such as one that the opening waits for."""

@@ -115,6 +115,7 @@ def test_writers_in_threads(is_there: bool, tmp_path: Path) -> None:
         assert (names_in(root), names_in(root.parent)) == ([path.name for path in paths], ["new"])
 
 
+@pytest.mark.slow
 def test_writers_in_processes(tmp_path: Path) -> None:
     """Two of the same partition too: one of them is done."""
     paths = [tmp_path / "new" / name for name in ("t-0", "t-1", "t-1")]
@@ -140,6 +141,7 @@ def test_log_writers_in_processes(is_there: bool, tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["new"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_log_writer_killed_at_any_moment(is_there: bool, tmp_path: Path) -> None:
     """All partitions are there after the next command, or none."""

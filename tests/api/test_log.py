@@ -237,6 +237,7 @@ def open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors in /proc")
 def test_iteration_that_is_given_up_holds_no_file() -> None:
     gc.collect()

@@ -65,6 +65,7 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert names["exit_status"] == 0
 
 
+@pytest.mark.slow
 def test_the_example_of_an_object_store_runs(tmp_path: Path) -> None:
     pytest.importorskip("s3fs", reason="s3fs is not installed")
     pytest.importorskip("moto.server", reason="moto is not installed")

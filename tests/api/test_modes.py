@@ -125,7 +125,7 @@ def test_damage_between_batches_is_raised_or_skipped() -> None:
     assert len(rows_of(partition, mode="batches", on_damage="skip")) == len(batches)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
 def test_findings_are_those_of_verify(case: Path) -> None:
     def read(scan: kseg.Scan) -> list[tuple[Any, ...]]:

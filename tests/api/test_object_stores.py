@@ -22,6 +22,7 @@ def store() -> Iterator[Store]:
         yield found
 
 
+@pytest.mark.slow
 def test_scans_and_their_splits_read_a_store(store: Store, tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     path = tmp_path / "logs.tar.gz"

@@ -81,6 +81,7 @@ def untimed(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name != "seconds"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_a_plan_is_what_the_command_shows_and_does(tmp_path: Path, name: str, told: Told) -> None:
     source, make, given = CASES[name]

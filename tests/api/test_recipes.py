@@ -212,6 +212,7 @@ def test_delta_lake(run: Run, archive: Path) -> None:
     assert_same_orders(archive / "kafka-logs", archive / "from-delta")
 
 
+@pytest.mark.slow
 def test_iceberg(run: Run, archive: Path) -> None:
     pytest.importorskip("pyiceberg.catalog.sql", reason="pyiceberg[sql-sqlite] is not installed")
     run("Iceberg")

@@ -110,7 +110,7 @@ def test_rows_are_counted_without_records(sealed: Path) -> None:
     assert sum(split.count_rows() for split in pickle.loads(pickle.dumps(scan.splits(50)))) == 5
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     "read",
     [

@@ -39,6 +39,7 @@ def partition(tmp_path: Path) -> Path:
     return Path(shutil.copytree(HEALTHY, tmp_path / "dplain-0"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
 def test_only_errors_of_kseg_are_raised(function: Callable[..., Any], partition: Path) -> None:
     if function is kseg.scan:

@@ -240,6 +240,7 @@ def test_records_go_to_their_partitions(tmp_path: Path) -> None:
     assert kseg.verify(tmp_path / "new", level="deep").ok
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("source", LOGS, ids=lambda path: path.parent.name)
 @pytest.mark.parametrize("form", ["scan", "records", "mixed", "rows"])
 def test_a_log_directory_comes_back(tmp_path: Path, source: Path, form: str) -> None:

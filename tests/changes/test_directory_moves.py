@@ -107,6 +107,7 @@ def test_an_undo_that_ended_is_completed(ending: str, step: int, tmp_path: Path)
         assert all_files(root) == before
 
 
+@pytest.mark.slow
 @needs_proc
 def test_an_undo_that_a_killed_process_began_is_known_after_a_power_cut(tmp_path: Path) -> None:
     """The line that says so was written, but not synced."""

@@ -57,6 +57,7 @@ def test_any_error(seed: int, kind: str, number: int, stays: bool, tmp_path_fact
         shutil.rmtree(directory.parent)
 
 
+@pytest.mark.slow
 @fewer(10)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING[:2]), number=st.sampled_from(ERRORS))
 def test_any_error_of_undo_is_safe(seed: int, kind: str, number: int, tmp_path_factory: pytest.TempPathFactory) -> None:

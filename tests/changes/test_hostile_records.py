@@ -76,7 +76,7 @@ def files(logs: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in logs.rglob("*") if path.is_file()}
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("wrong", [DELETED, *WRONG], ids=lambda wrong: "deleted" if wrong is DELETED else repr(wrong))
 @pytest.mark.parametrize("record", ["manifest", "journal"])
 def test_edited_records(record: str, wrong: object, logs: Path, tmp_path: Path) -> None:

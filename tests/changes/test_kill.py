@@ -144,6 +144,7 @@ def bytes_at(directory: Path, piece: Piece) -> bytes:
         return file.read(piece.length)
 
 
+@pytest.mark.sampled(2)
 @either
 @fewer(6)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING[:2]))

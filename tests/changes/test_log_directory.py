@@ -97,7 +97,7 @@ def test_an_interrupt_after_a_partition_was_changed_restores_nothing(tmp_path: P
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @every_call
 @endings
 @pytest.mark.parametrize("keeps", [True, False])
@@ -146,7 +146,7 @@ def undo_all(directory: Path) -> None:
     undo_log_directory(found, QUICK)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @every_call
 @endings
 def test_a_command_that_ended_can_be_undone_instead(ending: str, step: int, tmp_path: Path) -> None:
@@ -202,6 +202,7 @@ def undo_last(directory: Path, disk: Disk) -> None:
     undo_log_directory(plan_log_directory_undo(journal), disk)
 
 
+@pytest.mark.sampled(2)
 @every_call
 @pytest.mark.parametrize("at_once", [1, 3])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])

@@ -82,7 +82,7 @@ def test_directories_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [type(change) for change in apply_all(partitions(Path("logs")), "test", group="1.1")] == [Change] * 3
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("keeps", ["keeps", "keeps nothing"])
 @pytest.mark.parametrize("at, calls", [(1, "create"), (2, "write"), (1, "truncate"), (2, "truncate unlink")])
 def test_they_end_with_a_killed_parent(at: int, calls: str, keeps: str, tmp_path: Path) -> None:

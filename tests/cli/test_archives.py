@@ -38,6 +38,7 @@ def findings(kseg: Kseg, path: Path, root: Path, *options: str) -> list[dict[str
     return [{key: row[key] for key in row if key not in left_out} for row in told] + [{"exit": done.status}]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("packing", PACK)
 def test_packed_files_are_judged(packing: str, damage: Callable[[bytes], bytes], tmp_path: Path, kseg: Kseg) -> None:
@@ -285,6 +286,7 @@ def test_the_bound_of_the_spool_holds(tmp_path: Path, kseg: Kseg) -> None:
     assert os.listdir(tmp_path) == [path.name]
 
 
+@pytest.mark.slow
 def test_standard_input_may_be_packed(tmp_path: Path) -> None:
     words = ("verify", "--format", "json", "-")
     plain = spawned(*words, input=SEGMENT.read_bytes())
@@ -328,7 +330,7 @@ def hurt(tmp_path: Path) -> Path:
     return logs
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("form", ARCHIVES)
 @pytest.mark.parametrize("mode", ["broker", "salvage"])
 def test_what_recover_writes_is_that_of_the_files(form: str, mode: str, hurt: Path, tmp_path: Path, kseg: Kseg) -> None:
@@ -357,6 +359,7 @@ _PACKED_MAGICS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("magic", _PACKED_MAGICS)
 def test_damage_that_begins_like_a_packed_file_is_damage_of_a_segment(magic: bytes, kseg: Kseg, tmp_path: Path) -> None:
     segment = TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0/00000000000000000000.log"

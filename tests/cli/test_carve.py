@@ -62,6 +62,7 @@ def errors(kseg: Kseg, directory: Path) -> set[str]:
     return {row["code"] for row in rows if row["severity"] == "error" and not row["code"].startswith("gap")}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("logs", [CLEAN, KILLED], ids=["clean", "killed"])
 def test_logs_of_a_disk_in_order_come_back_whole_and_named(kseg: Kseg, image: Path, logs: Path) -> None:
     content, truth = files_one_by_one(logs), truth_of(logs)
@@ -86,6 +87,7 @@ def test_logs_of_a_disk_in_order_come_back_whole_and_named(kseg: Kseg, image: Pa
     assert errors(kseg, image.parent / "out") == set()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("logs", [CLEAN, KILLED], ids=["clean", "killed"])
 @pytest.mark.parametrize("seed", range(4))
 def test_no_log_mixes_partitions_in_any_order_of_blocks(kseg: Kseg, image: Path, seed: int, logs: Path) -> None:
@@ -220,6 +222,7 @@ def test_several_images_of_one_disk_are_carved_together(kseg: Kseg, image: Path)
     assert parts <= {batch for batches in carved_batches(image.parent / "out").values() for batch in batches}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("before", [0, 512, 63 * 512, 4095])
 @pytest.mark.parametrize("cut", [1, 700])
 def test_images_begin_and_end_at_any_byte(kseg: Kseg, image: Path, before: int, cut: int) -> None:

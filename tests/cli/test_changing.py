@@ -191,7 +191,7 @@ run(sys.argv[1:])
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("way", CHANGING)
 def test_the_lock_file_is_opened_once(tmp_path: Path, way: str) -> None:
     disks = dealt(TESTDATA / "log-directories/4.3.1-rounds/kill", tmp_path, 2)

@@ -159,6 +159,7 @@ def each(pair: Pair) -> str:
     return f"{pair.release}-{pair.name}"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("pair", PAIRS, ids=each)
 def test_it_leaves_what_the_broker_left(kseg: Kseg, tmp_path: Path, pair: Pair) -> None:
     partition = pair.copy(tmp_path)

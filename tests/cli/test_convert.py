@@ -39,6 +39,7 @@ def imported(kseg: Kseg, tmp_path: Path, lines: list[Any], *options: str) -> Pat
     return made
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
 def test_out_and_in_again_are_the_same_records(kseg: Kseg, tmp_path: Path, source: Path) -> None:
     lines = tmp_path / "lines.jsonl"
@@ -71,6 +72,7 @@ def test_messages_come_in_with_another_codec(kseg: Kseg, tmp_path: Path, name: s
     kseg("verify", "--level", "deep", made).expect(0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "source", ["kafka-4.3.1/internal", "kafka-4.4.0/internal", "log-directories/4.4.0/logs", "kafka-1.1.1/txn"]
 )

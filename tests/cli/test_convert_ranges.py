@@ -25,6 +25,7 @@ def time_of(record: tuple[Any, ...]) -> int | None:
     return None if record[1] is None else int(record[1][0])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
 def test_a_range_of_offsets(kseg: Kseg, tmp_path: Path, source: Path) -> None:
     whole, draw = records_of(source), random.Random(source.name)
@@ -48,6 +49,7 @@ def test_a_range_of_offsets(kseg: Kseg, tmp_path: Path, source: Path) -> None:
         kseg("verify", "--level", "deep", made).expect(0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
 def test_a_range_of_times(kseg: Kseg, tmp_path: Path, source: Path) -> None:
     whole, draw = records_of(source), random.Random(source.name)

@@ -92,7 +92,7 @@ def run_here(spark: object, items: list[Any], work: Any) -> list[Any]:
     return [pickle.loads(pickle.dumps(found)) for found in task(items)]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("form", [["--print-data-log"], ["--format", "json", "--deep-iteration"], ["--all", "--live"]])
 @pytest.mark.parametrize("part_bytes", [300, 5000, 1 << 22])
 def test_rendered_parts_tile(form: list[str], part_bytes: int, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def outcomes(
     return found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("options", [(), ("-n", "-v"), ("--no-quarantine",), ("--output", "out"), ("--format", "json")])
 def test_compact_tasks(options: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     here, there = outcomes(
@@ -212,6 +212,7 @@ def disks(folder: Path, count: int = 2) -> Path:
     return dealt(TESTDATA / "log-directories/4.3.1-rounds/clean", folder, count)[0].parent
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "words",
     [

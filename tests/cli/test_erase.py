@@ -32,7 +32,7 @@ def word(key: bytes) -> str:
     return f"hex:{key.hex()}"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("consumed", USERS, ids=ids(USERS))
 def test_all_other_records_stay(kseg: Kseg, tmp_path: Path, consumed: Path) -> None:
     partition = copied(consumed.parents[2] / consumed.parent.name, tmp_path)

@@ -71,6 +71,7 @@ CASES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @every_call
 @pytest.mark.parametrize("case", CASES)
 def test_a_full_disk_and_a_kill_change_nothing_in_the_result(
@@ -104,7 +105,7 @@ def test_a_full_disk_and_a_kill_change_nothing_in_the_result(
         shutil.rmtree(partition.parent)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @every_call
 @pytest.mark.parametrize("case", CASES)
 def test_kept_on_another_disk(

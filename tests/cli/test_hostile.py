@@ -296,7 +296,7 @@ IN_PARTITION = (
 
 
 @pytest.mark.usefixtures("ended")
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [*IN_ROOT, *(f"dplain-0/{name}" for name in IN_PARTITION)])
 def test_no_command_waits_for_a_fifo(name: str, logs: Path, kseg: Kseg) -> None:
     (logs / name).unlink(missing_ok=True)

@@ -144,6 +144,7 @@ def check(words: list[str], done: Outcome, is_changed: bool, has_output: bool) -
             assert isinstance(json.loads(line), dict)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("number", range(RUNS))
 def test_options_together(number: int, kseg: Kseg, tmp_path: Path) -> None:
     draw = Draw(number, tmp_path)

@@ -100,7 +100,7 @@ def test_an_output_is_as_recorded(group: str, section: Section, kseg: Kseg, monk
     assert shown(kseg(*section.lines[0])) == section.text
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("section", recorded(CHANGES), ids=lambda section: section.heading)
 def test_changed_files_are_the_recorded_ones(section: Section, kseg: Kseg, tmp_path: Path) -> None:
     assert shown_changes(section, tmp_path, kseg) == section.text

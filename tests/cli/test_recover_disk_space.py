@@ -99,7 +99,7 @@ class Meter:
         return method
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("keeps", [True, False])
 @pytest.mark.parametrize(
     ("arguments", "damage"),

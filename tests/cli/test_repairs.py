@@ -154,7 +154,7 @@ def case_of(code: str, place: Path) -> tuple[Path, dict[str, Any], Path]:
     return judged, case, copied / code
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("code", CODES)
 def test_what_is_named_repairs_each_finding(code: str, kseg: Kseg, tmp_path: Path) -> None:
     judged, case, folder = case_of(code, tmp_path)

@@ -85,6 +85,7 @@ def test_clients_are_told_of_the_topics_and_the_address_that_are_wanted() -> Non
     assert [(each["host"], each["port"]) for each in found["brokers"]] == [("logs.example", 19092)]
 
 
+@pytest.mark.slow
 def test_the_start_reads_nothing_of_partitions(tmp_path: Path) -> None:
     """However many there are: only who asks for one has it read."""
     for number in range(3000):
@@ -98,6 +99,7 @@ def test_the_start_reads_nothing_of_partitions(tmp_path: Path) -> None:
         assert [json.loads(line)["type"] for line in process.communicate(timeout=20)[0].splitlines()] == ["ended"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not STATUS.exists(), reason="the system does not tell how much memory a process had")
 def test_200_consumers_take_less_than_150_mb(kseg_log: KsegLog) -> None:
     kseg_log.write("big-0", [{"value": os.urandom(500_000)} for _ in range(6)])

@@ -46,7 +46,7 @@ def test_a_closed_pipe_ends_it_silently(form: str, more: str, large: Path) -> No
     assert done.stderr == b"0\n"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("script", "status", "message"),
     [
@@ -66,6 +66,7 @@ def test_streams_may_be_closed(script: str, status: int, message: str, tmp_path:
     assert (done.returncode, done.stdout, done.stderr.decode()) == (status, b"", message)
 
 
+@pytest.mark.sampled(2)
 @needs_full
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_full_disk_is_half_way(form: str) -> None:
@@ -74,6 +75,7 @@ def test_a_full_disk_is_half_way(form: str) -> None:
     assert shell("kseg --help > /dev/full").returncode == 4
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("output", ["> out", "-o out"])
 def test_a_file_of_the_largest_size_that_is_allowed_is_half_way(output: str, tmp_path: Path) -> None:
     done = shell(f'{FILES_OF_AT_MOST} 1; kseg dump --print-data-log "$1" {output}', MIXED, cwd=tmp_path)
@@ -81,7 +83,7 @@ def test_a_file_of_the_largest_size_that_is_allowed_is_half_way(output: str, tmp
     assert shell(f"{FILES_OF_AT_MOST} 0; kseg --help > help", cwd=tmp_path).returncode == 4
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @needs_full
 @pytest.mark.parametrize(
     ("script", "status"),
@@ -97,6 +99,7 @@ def test_a_full_standard_error_changes_no_exit_status(script: str, status: int, 
     assert shell(script, SEGMENT.parent, cwd=tmp_path).returncode == status
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("number", "status", "message"),
     [
@@ -129,6 +132,7 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
     assert (done.returncode, (tmp_path / "out").exists()) == (0, True), done.stderr
 
 
+@pytest.mark.slow
 def test_a_module_that_is_cut_off_is_no_interrupt(tmp_path: Path) -> None:
     script = 'unset PYTHONDONTWRITEBYTECODE; export PYTHONPYCACHEPREFIX=compiled; kseg dump -o out "$1"'
     assert shell(script, SEGMENT, cwd=tmp_path).returncode == 0
@@ -151,7 +155,7 @@ def test_an_interrupt_in_the_middle_of_printing_is_130(large: Path) -> None:
     assert (process.returncode, err) == (130, b"kseg: interrupted\n")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "script",
     [
@@ -178,6 +182,7 @@ def test_standard_input_may_be_half_read(tmp_path: Path) -> None:
     assert done.stdout.startswith(b"Dumping -\nbaseOffset: 0 ")
 
 
+@pytest.mark.slow
 def test_read_committed_of_a_pipe_is_that_of_the_file(tmp_path: Path) -> None:
     """A pipe cannot be read twice, once for the markers and once for the records."""
     source = TESTDATA / "kafka-0.11.0.3/txn/txn-timeout-0/00000000000000000000.log"
@@ -205,6 +210,7 @@ def test_output_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.slow
 def test_output_keeps_what_is_no_file(tmp_path: Path) -> None:
     expected = shell('kseg dump "$1"', SEGMENT).stdout
     script = 'mkfifo fifo; cat fifo > got & kseg dump -o fifo "$1"; wait; test -p fifo && cat got'

@@ -69,6 +69,7 @@ def test_a_linked_file_of_the_log_directory_is_told(linked_logs: Path, outside: 
     assert "meta.properties:0: error: bad-meta-properties: it cannot be read: a symbolic link" in done.out.decode()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives links away")
 @pytest.mark.parametrize("words", [["recover"], ["reindex"], ["undo"], ["convert", "--in-place", "--codec", "gzip"]])
 def test_root_follows_no_link_of_another_user(words: list[str], linked_logs: Path, outside: Path, kseg: Kseg) -> None:

@@ -101,6 +101,7 @@ def records(first: int, count: int) -> Any:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("codec", [None, "none", "zstd"])
 def test_statistics_are_those_of_the_rows(codec: str | None) -> None:
     batches = [records(i, 1500) for i in range(0, 30_000, 1500)]

@@ -120,6 +120,7 @@ def test_data_of_an_attacker_is_refused(schema: Any, data: bytes) -> None:
         AvroReader(json.dumps(schema))(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -66,6 +66,7 @@ def test_text_is_that_of_kafkas_tool(truth: Truth, kseg: Kseg, monkeypatch: pyte
         assert done.out == expected
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize("consumed", CONSUMED, ids=ids(CONSUMED))
 def test_json_records_are_those_a_consumer_got(consumed: Path, isolation: str, kseg: Kseg) -> None:

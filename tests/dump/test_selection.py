@@ -30,6 +30,7 @@ def selected(selection: Selection, batches: list[Batch]) -> list[Record]:
     return found
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("path", LOGS, ids=name_of)
 def test_each_question_against_every_record(path: Path) -> None:
     batches = read(path)

@@ -85,6 +85,7 @@ def logs(tmp_path: Path) -> Path:
 ANN, TEXT = behind(0, b"\2\6Ann"), '{"id":1,"who":"Ann"}'
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "values, found",
     [

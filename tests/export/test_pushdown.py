@@ -75,6 +75,7 @@ def filters(table: Any) -> st.SearchStrategy[Any]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.hypothesis
 @fewer(6)
 @given(st.data())

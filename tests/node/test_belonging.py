@@ -133,6 +133,7 @@ def test_healthy_partitions_are_not_weighed(kseg: Kseg, tmp_path: Path, monkeypa
     assert kseg("verify", root / "zs-2", root / "cmptx-4").status == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("change", ["last offset 2^31 higher", "first offset higher", "first offset lower"])
 @pytest.mark.parametrize("number", [0, 1])
 @pytest.mark.parametrize("partition", [CLEAN / "cmptx-4", CLEANED], ids=lambda path: path.name)

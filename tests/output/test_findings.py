@@ -110,6 +110,7 @@ def explained(codes: list[str], is_terminal: bool, color: str = "auto") -> list[
     return sink.lines
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("columns", [50, 80, 120, 200])
 def test_panels_have_the_words_of_the_lines(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))

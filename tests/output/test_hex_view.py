@@ -48,7 +48,7 @@ def bytes_shown(lines: list[str]) -> dict[int, int]:
     return shown
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(56)
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_every_byte_is_shown_once_in_80_columns(path: Path) -> None:
     lines, data = view(path, positions=EVERYTHING, unpacked=True), path.read_bytes()

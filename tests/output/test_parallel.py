@@ -55,6 +55,7 @@ def parallel(form, sink, jobs):
     return ParallelPrinter(sink, lambda turn: form(turn, STYLE, Scratch()), jobs)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("jobs", [1, 2, 5])
 @pytest.mark.parametrize("form", [KafkaTextPrinter, JsonLinesPrinter])
 def test_threads_print_the_same_as_one(segment, form, jobs):
@@ -68,6 +69,7 @@ def test_threads_print_the_same_as_one(segment, form, jobs):
     assert printer.errors == 2 * serial.errors == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [KafkaTextPrinter, JsonLinesPrinter])
 def test_threads_share_no_rows_of_broken_batches(form, tmp_path):
     """Each second batch has a wrong length, so that many threads read records of damaged ranges at once."""

@@ -49,6 +49,7 @@ def epochs_in(directory: Path) -> dict[int, int]:
     return {first: epoch for path in directory.glob("*.log") for first, epoch, _ in batches_of(path)[1]}
 
 
+@pytest.mark.slow
 @example(seed=4005655884, kinds=["flip"])  # of a magic
 @given(seed=st.integers(0, 1 << 32), kinds=st.lists(st.sampled_from(["flip", "cut", "grow", "zero"]), min_size=1))
 def test_a_recovered_log_is_intact_and_needs_no_second_recovery(seed: int, kinds: list[str]) -> None:
@@ -93,6 +94,7 @@ def test_a_damaged_epoch_is_taken_up_by_the_recovery_after_a_cut(tmp_path: Path)
     assert (directory / "leader-epoch-checkpoint").read_bytes() == b"0\n2\n0 0\n2 5\n"
 
 
+@pytest.mark.slow
 @given(
     name=st.sampled_from(SIDE_FILES),
     content=st.binary(max_size=400),

@@ -88,7 +88,7 @@ def change(directory: Path, base: int, *chunks: bytes) -> Segments:
     return before
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", PARTITIONS)
 @fewer(10)
 @with_examples("replica-damages")

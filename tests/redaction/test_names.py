@@ -138,6 +138,7 @@ def test_schemas_keep_their_language_and_lose_their_words() -> None:
     assert [value[name] == found[1][name] for name in ("version", "id", "deleted")] == [True] * 3
 
 
+@pytest.mark.slow
 def test_large_keys_and_values_are_not_remembered() -> None:
     """The names of a group may be as long as a record: memory does not grow with them."""
     rule = rule_for("__consumer_offsets", ".log", Pseudonyms())

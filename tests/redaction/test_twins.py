@@ -48,7 +48,7 @@ def check_twin(original: Path, twin: Path, now_ms: int) -> None:
 
 
 @pytest.mark.parametrize("code", CASES)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(20)
 def test_each_finding_comes_up_in_the_twin(code: str, tmp_path: Path) -> None:
     case = TOLD[code]
     folder = as_it_was_meant(FINDINGS / code, tmp_path) if "packed" in case else FINDINGS / code
@@ -60,7 +60,7 @@ def test_each_finding_comes_up_in_the_twin(code: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PARTITIONS, ids=lambda path: "/".join(path.parts[-3:]))
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(20)
 def test_a_partition_keeps_its_shape_and_no_payload(path: Path, tmp_path: Path) -> None:
     twin = twin_of(path, tmp_path / "twin")
     check_twin(path, twin, NOW_MS)

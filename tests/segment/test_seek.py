@@ -53,7 +53,7 @@ def assert_no_time_is_skipped(file: SegmentFile, found: list[Batch], timestamp: 
     return start.position
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("path", INDEXED, ids=name_of)
 def test_real_indexes_lead_to_the_batch(path: Path) -> None:
     file = segment_file(str(path))

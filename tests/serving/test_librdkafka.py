@@ -32,6 +32,7 @@ def rows_at(address: str, topic: str, number: int, **more: Any) -> list[tuple[in
         consumer.close()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("path", READ, ids=id_of)
 def test_it_gets_what_the_real_consumer_got(path: Path, kseg_server: Serve) -> None:
     partition = partition_of(path)

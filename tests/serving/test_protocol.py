@@ -31,7 +31,7 @@ def sample(fields: tuple[Field, ...], version: int) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize("side", ["request", "response"])
 @pytest.mark.parametrize(("api", "version"), VERSIONS, ids=lambda value: getattr(value, "name", value))
 def test_a_message_is_that_of_kio(api: Any, version: int, side: str) -> None:

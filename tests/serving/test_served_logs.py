@@ -73,7 +73,7 @@ def answers(log: ServedLog, limit: int, is_committed: bool) -> Iterator[tuple[in
         )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("limit", [1, 3000, 1 << 20])
 @pytest.mark.parametrize("path", SERVED, ids=id_of)
 def test_consumers_get_what_they_got_of_the_broker(path: Path, limit: int, tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ def test_partitions_of_a_topic_are_described_in_parts(peer: Peer) -> None:
     assert rest["nextCursor"] is None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["directory", "tar", "tar.xz", "segment.xz"])
 def test_bytes_go_out_as_they_lie(form: str, kseg_log: KsegLog, kseg_server: Serve, tmp_path: Path) -> None:
     """Large ranges, by sendfile, and small ones."""
@@ -264,6 +265,7 @@ def test_more_connections_than_are_served_are_closed(kseg_server: Serve, monkeyp
         assert first.ask("ApiVersions", 0)["errorCode"] == 0
 
 
+@pytest.mark.slow
 def test_a_large_request_is_read(peer: Peer) -> None:
     asked = [{"name": f"topic-{n:05}"} for n in range(20_000)]
     assert {each["errorCode"] for each in peer.ask("Metadata", 4, topics=asked)["topics"]} == {NO_TOPIC}

@@ -19,6 +19,7 @@ LOG = next(Path(file.beside(".log")).read_bytes() for file in healthy(".timeinde
 TEXTS = st.binary(max_size=200) | st.text('0123456789-. \n\t:=\\{}[]"vertopic_id', max_size=200).map(str.encode)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ENTRY_NAMES)
 @given(data=TEXTS, base_offset=st.sampled_from([0, 7, (1 << 63) - 1]))
 def test_any_bytes_are_read(kind: str, data: bytes, base_offset: int) -> None:

@@ -55,6 +55,7 @@ def test_items_tile_around_bad_bytes(size: int, pages: tuple[int, int], tmp_path
     assert kept == [extent for extent in extents if extent[1] <= lost[0] or extent[0] >= lost[1]]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("level", [QUICK, FULL, DEEP])
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_survey_reads_around_unreadable_bytes(level: int, jobs: int, tmp_path: Path, fail_disk: FailDisk) -> None:

@@ -49,6 +49,7 @@ def names(causes: list[Found]) -> list[str]:
     return [found.symptom.name for found in causes]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("log", "cause"), INCIDENTS.items(), ids=INCIDENTS)
 def test_an_incident_has_one_cause(log: str, cause: str) -> None:
     causes = causes_in(lines_of(log))
@@ -57,6 +58,7 @@ def test_an_incident_has_one_cause(log: str, cause: str) -> None:
     assert not words & {"LOGDIR", "LOGDIR/__cluster_metadata-0", "OTHER"}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("log", HEALTHY)
 def test_a_healthy_log_names_nothing(log: str) -> None:
     assert names(causes_in(lines_of(log))) == []
@@ -178,6 +180,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("log", ["full-disk", "unreadable-checkpoint", "permission-denied", "lost-metadata-log"])
 def test_the_layout_does_not_matter(log: str, layout: str) -> None:
@@ -221,6 +224,7 @@ def test_hostile_lines_are_read(line: bytes) -> None:
     assert set(names(causes_in([line, line]))) <= {"disk-full"}
 
 
+@pytest.mark.slow
 def test_the_memory_does_not_grow_with_long_lines() -> None:
     def lines() -> Iterator[bytes]:
         for i in range(1000):

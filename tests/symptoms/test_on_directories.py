@@ -50,7 +50,7 @@ def copied(folder: Path, case: dict[str, Any], code: str, target: Path) -> tuple
     return root, place
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize(("symptom", "code", "folder", "case"), TRIED, ids=[each[0].name for each in TRIED])
 def test_the_commands_run_and_find_what_the_entry_says(
     symptom: Symptom, code: str, folder: Path, case: dict[str, Any], kseg: Kseg, tmp_path: Path

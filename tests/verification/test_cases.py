@@ -77,6 +77,7 @@ def test_every_finding_has_a_case() -> None:
     assert sorted(KINDS) == FOLDERS
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("code", FOLDERS)
 def test_a_case_is_told_and_nothing_else(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = FINDINGS / code

@@ -55,6 +55,7 @@ def test_a_checkpoint_that_no_broker_reads(logs: Path, name: str, text: str) -> 
     assert found.one("unreadable-checkpoint").file == str(logs / name)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "stops_old", "stops_kraft"),
     [

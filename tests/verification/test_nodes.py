@@ -104,6 +104,7 @@ def test_two_directories_of_a_node(node: tuple[Path, Path], server: str | None) 
     assert start.log_directories == [str(b), str(a)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("with_server", [False, True])
 @pytest.mark.parametrize(
     "properties",
@@ -256,6 +257,7 @@ def test_the_line_about_a_start(node: tuple[Path, Path]) -> None:
     assert start_text(more._replace(starts=None, because=["x"])).startswith(f"node of {logs}: start not judged: x; ")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("which", "name", "text", "starts_on"),
     [

@@ -196,6 +196,7 @@ run(["verify", "--jobs", "3", sys.argv[1]])
 """
 
 
+@pytest.mark.slow
 def test_no_process_outlives_the_one_that_started_it(tmp_path: Path) -> None:
     """Workers of a process that gets SIGKILL find that nobody reads what they send."""
     more_findings_than_a_pipe_holds(tmp_path / "logs")

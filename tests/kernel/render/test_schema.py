@@ -105,6 +105,7 @@ def every_message(name, encoder):
         yield key, None if encoder.random.random() < 0.1 else value
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("context", [None, CONTEXT], ids=["text", "json"])
 @pytest.mark.parametrize("name", DECODERS)
 def test_every_message_is_shown_without_the_decoder(name, context):
@@ -119,6 +120,7 @@ def test_every_message_is_shown_without_the_decoder(name, context):
         assert kernel.left <= (floats if name == "cluster-metadata" else garbled)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("context", [None, CONTEXT], ids=["text", "json"])
 @pytest.mark.parametrize("name", DECODERS)
 @given(seed=st.integers(0, 1 << 32))
@@ -138,6 +140,7 @@ def test_odd_and_broken_messages(name, context, seed):
     assert Kernel(name, context).lines(data, **sizes) == expected(name, broken, data, context)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", DECODERS)
 @given(
     key=st.none() | st.binary(max_size=20).map(lambda raw: b"\x00" + raw),

@@ -22,7 +22,7 @@ RESULTS: dict[str, dict[str, list[str]]] = json.loads(RECORDED.read_text())
 ROUNDS = sorted({int(name.partition("/")[0]) for results in RESULTS.values() for name in results})
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("number", ROUNDS)
 def test_the_files_are_those_of_the_loader(number: int, tmp_path: Path) -> None:
     done = damaged(tmp_path / "damaged", RECORDED_SEED, number)

@@ -45,6 +45,7 @@ def dig(directory: Path, target: Path) -> int:
     return batches
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PARTITIONS)
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(damages=DAMAGES)

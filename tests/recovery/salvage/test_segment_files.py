@@ -144,6 +144,7 @@ HARMLESS: dict[str, Callable[[Path], None]] = {
 }
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("harm", HARMLESS)
 def test_no_batch_is_lost(partition: Path, harm: str) -> None:
     whole, names = log_of(partition), logs_in(partition)

@@ -155,6 +155,7 @@ def test_a_truncated_sparse_member_takes_no_time(ranges: list[tuple[int, int]], 
     assert f"1024 of its {huge.size} bytes" in problems(path)[0][1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(shutil.which("tar") is None, reason="there is no tar")
 @pytest.mark.parametrize("flags", [["--format=gnu"], ["--format=posix"], ["--format=posix", "--sparse-version=0.1"]])
 @pytest.mark.parametrize("piece_bytes", [3000, opening._PIECE_BYTES])
@@ -222,6 +223,7 @@ def test_lzma_in_a_zip_file_is_bounded_in_memory_and_damage_is_found(tmp_path: P
         assert (code, problem in message) == ("damaged-archive", True), message
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("packing", PACK)
 def test_bombs_end_at_the_bound(packing: str, tmp_path: Path) -> None:
     path = tmp_path / "bomb"
@@ -232,6 +234,7 @@ def test_bombs_end_at_the_bound(packing: str, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["bomb"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("packing", PACK)
 def test_bombs_expand_piece_by_piece(packing: str) -> None:
     pieces = [len(piece) for piece in unpacked(MemoryExtent(PACK[packing](bytes(8 << 20))))]
@@ -262,6 +265,7 @@ def test_damaged_streams_give_what_comes_before(packing: str) -> None:
             list(unpacked(MemoryExtent(whole[:end])))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", ["tar", "tar.gz", "zip"])
 def test_archives_with_random_damage_end(form: str, tmp_path: Path) -> None:
     chosen = random.Random(form)

@@ -125,6 +125,7 @@ FRAMES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("input_bytes", [1, 3, 7, 1000])
 def test_frames_of_zstd_are_followed_in_pieces_of_any_size(input_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kseg.stores.archives.unpack._INPUT_BYTES", input_bytes)

@@ -462,10 +462,7 @@ def _is_same(group: CleanedGroup, suffix: str) -> bool:
     old, new = source.paths.get(suffix), group.segment.paths.get(suffix)
     if old is None or source.sizes.get(suffix) != group.segment.sizes[suffix]:
         return False
-    if new is None:
-        return True
-    with Place(old).open() as one, Place(new).open() as other:
-        return one.read() == other.read()
+    return new is None or Place(new).has_bytes_of(Place(old))
 
 
 _MIN_MEMORY_BYTES = 64 << 10

@@ -29,7 +29,7 @@ from kseg.node.paths import configuration_at, expanded, log_directories_in_archi
 from kseg.node.server_properties import DEFAULTS, ServerProperties
 from kseg.segment.files import METADATA_TOPIC, directory_name, is_uuid, list_segments, parse_partition_name
 from kseg.sidefiles import checkpoints
-from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties, integer
+from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties, integer_setting
 from kseg.stores.place import Place
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ POLICY, INTERVAL = "cleanup.policy", "index.interval.bytes"
 TOPIC, SERVER, DEFAULT, CHECKPOINT, NAME, UNKNOWN = "topic", "server", "default", "checkpoint", "name", "unknown"
 """Sources of a setting: the topic or the cluster in the metadata log, the broker's file, Kafka's default, the cleaner's
 checkpoint, the topic's name, none."""
-_LARGEST_INTERVAL = (1 << 31) - 1
 _RESERVED_IDS = 100
 """Uuids below this number mean something else than a directory (DirectoryId)."""
 
@@ -143,10 +142,10 @@ class Partition:
     @property
     def interval_bytes(self) -> tuple[int | None, str]:
         """index.interval.bytes, and its source in words; None if unknown, or not a number that Kafka accepts."""
-        found, server = _interval(self.own_setting(INTERVAL)), self.node.server
+        found, server = _byte_count(self.own_setting(INTERVAL)), self.node.server
         if found is not None or server is None:
             return found, f"as {METADATA_PARTITION} has it"
-        return _interval(server.setting(INTERVAL)), server.source
+        return _byte_count(server.setting(INTERVAL)), server.source
 
     @property
     def is_compacted(self) -> bool:
@@ -174,12 +173,12 @@ class Partition:
             offsets[checkpoints.RECOVERY_POINTS], offsets[checkpoints.HIGH_WATERMARKS],
             offsets[checkpoints.LOG_STARTS], offsets[checkpoints.CLEANER_OFFSETS],
             compacted,
-            int(limit) if limit is not None and limit.isascii() and limit.isdigit() else None,
+            _byte_count(limit),
             self.topic_id, directory.was_clean, True, node.is_kraft,
             {name: value for name in CLEANER_SETTINGS if (value := self.setting(name)) is not None}
             if compacted else None,
             is_assigned=self._is_assigned,
-            retention_ms=None if retention is None else integer(retention, 64),
+            retention_ms=None if retention is None else integer_setting(retention, 64),
             owner=directory.owner,
         )  # fmt: skip
 
@@ -195,10 +194,9 @@ class Partition:
         return found is not None and number in found.replicas
 
 
-def _interval(text: str | None) -> int | None:
-    if text is None or not (text.isascii() and text.isdigit()) or len(text) > 10:
-        return None
-    return int(text) if int(text) <= _LARGEST_INTERVAL else None
+def _byte_count(text: str | None) -> int | None:
+    number = None if text is None else integer_setting(text, 32)
+    return None if number is None or number < 0 else number
 
 
 class Node:

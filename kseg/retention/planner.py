@@ -34,7 +34,7 @@ from kseg.sidefiles import checkpoints
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS
 from kseg.sidefiles.indexes import last_time_entry
 from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.sidefiles.text_files import integer
+from kseg.sidefiles.text_files import integer_setting
 from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
 
@@ -222,7 +222,7 @@ def limits_of(partition: Partition, options: RetainOptions) -> Limits:
     found = []
     for name, given in ((RETENTION_MS, options.retention_ms), (RETENTION_BYTES, options.retention_bytes)):
         limit, sources[name] = partition.sourced(name) if given is None else (str(given), OPTION)
-        if (number := integer("-1" if limit is None else limit.strip(), 64)) is None:
+        if (number := integer_setting("-1" if limit is None else limit, 64)) is None:
             raise KsegError(f"{name} is {limit!r}, not a number")
         found.append(number)
     deletes = policy.text is not None and "delete" in [word.strip() for word in policy.text.split(",")]

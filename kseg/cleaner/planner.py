@@ -572,8 +572,8 @@ class CompactionPlanner(Planner):
             **{name: getattr(self._options, name) for name in TOPIC_NAMES},
             "interval_bytes": self._intervals.of(directory),
         }
-        sourced = self.nodes.partition(directory).sourced
-        settings, shown = settings_for(self._base, asked, sourced, self._limits_records)
+        setting_of = self.nodes.partition(directory).setting_and_source
+        settings, shown = settings_for(self._base, asked, setting_of, self._limits_records)
         self.reporter.detail(f"{directory}: {shown}")
         began, is_dry, partition = time.monotonic(), self._change.is_dry, topic_partition_of(directory)
         with ExitStack() as stack:

@@ -135,14 +135,15 @@ _INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 def settings_for(
     base: CleanerSettings,
     asked: Mapping[str, float | None],
-    sourced: Callable[[str], tuple[str | None, str]],
+    setting_of: Callable[[str], tuple[str | None, str]],
     limits_records: bool = False,
 ) -> tuple[CleanerSettings, str]:
     """Returns ``base`` with the settings of a topic, and the settings as text, each with its source; the index interval
     is reported elsewhere.
 
-    ``asked``: settings from options by field name, None if not given; ``sourced``: as `Partition.sourced`;
-    ``limits_records``: see `CleanerRules`. Raises UnsupportedError for a setting that is not a number.
+    ``asked``: settings from options by field name, None if not given; ``setting_of`` is
+    `Partition.setting_and_source`; ``limits_records``: see `CleanerRules`. Raises UnsupportedError for a setting that
+    is not a number.
     """
     found: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -151,8 +152,8 @@ def settings_for(
         if (given := asked.get(name)) is not None:
             found[name], sources[name] = given, "by option"
             continue
-        text, source = sourced(topic_name)
-        if name == "segment_bytes" and (internal := sourced(_INTERNAL_SEGMENT_BYTES)[0]):
+        text, source = setting_of(topic_name)
+        if name == "segment_bytes" and (internal := setting_of(_INTERNAL_SEGMENT_BYTES)[0]):
             text, source = internal, TOPIC
         sources[name] = {TOPIC: "the topic's", SERVER: "by the broker's file"}.get(source, "Kafka's default")
         if text is None:

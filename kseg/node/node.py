@@ -107,10 +107,10 @@ class Partition:
 
     def setting(self, name: str) -> str | None:
         """Returns a setting of the topic, the cluster, or the broker's file; None if none of them sets it."""
-        text, source = self.sourced(name)
+        text, source = self.setting_and_source(name)
         return None if source == DEFAULT else text
 
-    def sourced(self, name: str) -> tuple[str | None, str]:
+    def setting_and_source(self, name: str) -> tuple[str | None, str]:
         """Returns a setting and its source: TOPIC, SERVER, or DEFAULT; UNKNOWN if the broker's file is not known."""
         if (text := self.own_setting(name)) is not None:
             return text, TOPIC
@@ -122,17 +122,14 @@ class Partition:
     @property
     def policy(self) -> Policy:
         """The cleanup.policy. An empty one counts: neither compact nor delete (LogConfig)."""
-        server = self.node.server
-        of_broker = server.setting(POLICY) if server is not None else None
+        text, source = self.setting_and_source(POLICY)
         if self.is_in_metadata:
-            if (own := self.own_setting(POLICY)) is not None:
-                return Policy(own, TOPIC)
-            return Policy(of_broker, SERVER) if of_broker is not None else Policy(DEFAULTS[POLICY], DEFAULT)
+            return Policy(DEFAULTS[POLICY], DEFAULT) if text is None else Policy(text, source)
         if self.place in self.node.cleaner_offsets:
             return Policy("compact", CHECKPOINT)
         if self.topic in COMPACTED_TOPICS:
             return Policy("compact", NAME)
-        return Policy(None, UNKNOWN, False) if of_broker is None else Policy(of_broker, SERVER, False)
+        return Policy(text, SERVER, False) if source == SERVER else Policy(None, UNKNOWN, False)
 
     def why_unknown(self) -> str:
         """Returns why the cleanup.policy is unknown, as a sentence."""

@@ -221,7 +221,7 @@ def limits_of(partition: Partition, options: RetainOptions) -> Limits:
     sources[POLICY] = policy.source
     found = []
     for name, given in ((RETENTION_MS, options.retention_ms), (RETENTION_BYTES, options.retention_bytes)):
-        limit, sources[name] = partition.sourced(name) if given is None else (str(given), OPTION)
+        limit, sources[name] = partition.setting_and_source(name) if given is None else (str(given), OPTION)
         if (number := integer_setting("-1" if limit is None else limit, 64)) is None:
             raise KsegError(f"{name} is {limit!r}, not a number")
         found.append(number)

@@ -19,7 +19,7 @@ from kseg.node.server_properties import ServerProperties
 from kseg.releases.release import Era
 from kseg.segment.files import PARTITION_FILES, Listing, SegmentFile, segment_stem
 from kseg.segment.items import Damage
-from kseg.segment.paths import packing_of, read_head
+from kseg.segment.paths import packing_of, read_head, some
 from kseg.segment.survey import BatchProblem, HeaderRows, open_survey
 from kseg.stores.place import LINK_REFUSAL, Place
 from kseg.stores.remote.keys import RemoteChoice
@@ -132,6 +132,21 @@ def why_no_file(path: str) -> str:
         if is_kind(mode):
             return f"{name}, not a file"
     return "not a regular file"
+
+
+_OF_CONFLUENT = (".tierstate", ".tierstate.mutable", ".checksum", ".checksums", ".adler")
+"""Suffixes of files of tiered storage and of checksums that Confluent Server writes."""
+
+
+def unknown_text(names: list[str]) -> str:
+    """Returns a sentence on files that Kafka's brokers do not know, by who has made them."""
+    makers = {
+        "deleted, but still open over NFS": [name for name in names if name.startswith(".nfs")],
+        "of Confluent Server": [name for name in names if name.endswith(_OF_CONFLUENT)],
+    }
+    known = {name for some_names in makers.values() for name in some_names}
+    makers["that no broker knows"] = [name for name in names if name not in known]
+    return "; ".join(f"files {who}: {some(found)}" for who, found in makers.items() if found)
 
 
 def add_archive(place: Place, report: Report) -> None:

@@ -25,8 +25,7 @@ from kseg.stores.source import named, open_source
 from kseg.verification import partition as partition_check
 from kseg.verification.gaps import outlook_of, shows_cleaning
 from kseg.verification.indexes import SUFFIXES, IndexRule
-from kseg.verification.log_directories import unknown_text
-from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
+from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule, unknown_text
 
 _DIGITS = 20
 _USUAL = frozenset({suffixes.LOG, *suffixes.SIDE_SUFFIXES})

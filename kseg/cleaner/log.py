@@ -32,7 +32,7 @@ from kseg.kernel.scan import headers
 from kseg.kernel.scan.frames import SKIP_CHECKSUMS
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES, ROWS_PER_CALL
 from kseg.node.log_directory import BrokerState
-from kseg.node.node import TOPIC
+from kseg.node.server_properties import TOPIC
 from kseg.node.topics import topic_of_place
 from kseg.quantities import show_span
 from kseg.releases.release import HIGH_WATERMARK, RANGE_END

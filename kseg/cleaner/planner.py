@@ -50,8 +50,8 @@ from kseg.formats.suffixes import LOG, SEGMENT_SUFFIXES, SNAPSHOT, SWAP
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
 from kseg.node.index_interval import TopicIntervals
 from kseg.node.log_directory import METADATA_PARTITION, BrokerState
-from kseg.node.node import DEFAULT, POLICY, SERVER, Policy
-from kseg.node.server_properties import DEFAULTS
+from kseg.node.node import POLICY, Policy
+from kseg.node.server_properties import DEFAULT, DEFAULTS, SERVER
 from kseg.node.topics import MOVED, Topics, warn_left_alone
 from kseg.quantities import plural, shell_line, shown_bytes
 from kseg.releases.release import RANGE_END, CleanerRules

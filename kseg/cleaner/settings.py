@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kseg.errors import UnsupportedError
-from kseg.node.node import SERVER, TOPIC
-from kseg.node.server_properties import ServerProperties
+from kseg.node.server_properties import SERVER, TOPIC, ServerProperties
 from kseg.options import declaration
 from kseg.options.declaration import BYTES, MS, RESOURCES, RULES, Number, option
 from kseg.quantities import DAY_MS, show_span

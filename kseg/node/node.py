@@ -26,7 +26,7 @@ from kseg.node.log_directory import (
     state_by_name,
 )
 from kseg.node.paths import configuration_at, expanded, log_directories_in_archive
-from kseg.node.server_properties import DEFAULTS, ServerProperties
+from kseg.node.server_properties import CHECKPOINT, DEFAULT, DEFAULTS, NAME, SERVER, TOPIC, UNKNOWN, ServerProperties
 from kseg.segment.files import METADATA_TOPIC, directory_name, is_uuid, list_segments, parse_partition_name
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties, integer_setting
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from kseg.node.metadata_image import PartitionImage
 
 POLICY, INTERVAL = "cleanup.policy", "index.interval.bytes"
-TOPIC, SERVER, DEFAULT, CHECKPOINT, NAME, UNKNOWN = "topic", "server", "default", "checkpoint", "name", "unknown"
-"""Sources of a setting: the topic or the cluster in the metadata log, the broker's file, Kafka's default, the cleaner's
-checkpoint, the topic's name, none."""
 _RESERVED_IDS = 100
 """Uuids below this number mean something else than a directory (DirectoryId)."""
 

@@ -8,7 +8,9 @@ from kseg.sidefiles.text_files import MAX_TEXT_BYTES, integer, integer_setting, 
 from kseg.stores.place import Place
 
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
-
+TOPIC, SERVER, DEFAULT, CHECKPOINT, NAME, UNKNOWN = "topic", "server", "default", "checkpoint", "name", "unknown"
+"""Sources of a setting: the topic or the cluster in the metadata log, the broker's file, Kafka's default, the cleaner's
+checkpoint, the topic's name, none."""
 
 SYNONYMS = {
     "cleanup.policy": {"log.cleanup.policy": 1},

@@ -17,8 +17,8 @@ from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import CHECKPOINT as SNAPSHOT_OF_METADATA
 from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
 from kseg.node.log_directory import LIVE_BY_COMPACTION, METADATA_PARTITION, BrokerState
-from kseg.node.node import CHECKPOINT, DEFAULT, POLICY, UNKNOWN, Partition, Policy
-from kseg.node.server_properties import DEFAULTS, ServerProperties
+from kseg.node.node import POLICY, Partition, Policy
+from kseg.node.server_properties import CHECKPOINT, DEFAULT, DEFAULTS, UNKNOWN, ServerProperties
 from kseg.node.topics import NO_SEGMENT, Topics, warn_left_alone
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, RULES, Number, Value, option
@@ -83,7 +83,7 @@ class Limits:
     """``deletes``: whether age and size delete, as cleanup.policy includes delete; a negative limit means no limit.
 
     ``policy``: cleanup.policy, UNKNOWN if no metadata tell it; then nothing is deleted by age or size. ``sources``: the
-    source of each setting: OPTION, or as those of `kseg.node.node.Policy`; UNKNOWN means no limit because the broker's
+    source of each setting: OPTION, or one of `kseg.node.server_properties`; UNKNOWN means no limit because the broker's
     own file may set one. ``refusal``: why the partition is skipped, "" if it is not.
     """
 

@@ -4,7 +4,6 @@
 """
 
 import stat
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -251,10 +250,6 @@ class PartitionCheck:
     """The base name of ``directory``."""
     outlook: "Outlook | None" = None
     """What a salvage restores; `kseg.verification.gaps` computes it if it is needed."""
-
-    def __post_init__(self) -> None:
-        self.codes_before = Counter(self.report.totals.codes)
-        """The findings before this partition."""
 
     @property
     def name(self) -> str:

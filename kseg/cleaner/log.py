@@ -320,7 +320,7 @@ T = TypeVar("T")
 
 
 class CleaningThreads:
-    """Windows in several threads, with results in order; kernel and codecs release the GIL.
+    """Processes windows in several threads, and yields the results in order; kernel and codecs release the GIL.
 
     ``buffers``: those of each thread.
     """

@@ -123,7 +123,7 @@ class WeighedSegment:
     evidence: list[Evidence] = field(default_factory=list)
     copies: list[str] = field(default_factory=list)
     counts: defaultdict[str, _Count] = field(default_factory=lambda: defaultdict(_Count))
-    """By side file, or kind of evidence."""
+    """How well entries fit the batches: by the suffix of their side file, or by the kind of evidence."""
     firsts: dict[int, tuple[int, int]] = field(default_factory=dict)
     lasts: dict[int, tuple[int, int]] = field(default_factory=dict)
 

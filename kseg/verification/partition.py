@@ -235,7 +235,7 @@ class PartitionCheck:
     """Its entries, if all of it is checked."""
     segments: list[CheckedSegment] = field(default_factory=list)
     topic_id: str | None = None
-    """The topic id in partition.metadata, once `TopicIdRule` has read it."""
+    """The topic id in partition.metadata, once `kseg.verification.metadata` has read it."""
     first_epoch: int | None = None
     """Where the first leader epoch begins, once `EpochRule` has read it."""
     holds_gaps: bool = False

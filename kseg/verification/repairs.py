@@ -30,7 +30,7 @@ from kseg.verification.metadata import start_without
 from kseg.verification.report import Finding, Need, RepairStep
 
 
-def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
+def with_coordinator_facts(finding: Finding, target: RepairTarget) -> Finding:
     """Returns a finding of a transaction with facts of __transaction_state and __consumer_offsets: the transactional id
     of its producer, null if unknown; of an open transaction also its state, a verdict, and the groups that wait."""
     details, texts = dict(finding.details), [finding.message]

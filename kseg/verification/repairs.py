@@ -16,6 +16,7 @@ from kseg.errors import KsegError
 from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID
 from kseg.formats.suffixes import DELETED, SWAP
 from kseg.node import coordinators
+from kseg.node.belonging import Siblings
 from kseg.node.coordinators import HANGING
 from kseg.node.log_directory import METADATA_PARTITION
 from kseg.node.node import Nodes
@@ -160,6 +161,7 @@ class Repairs:
         self._directory_of = cache(self._find_directory)
         self._targets: dict[str, RepairTarget] = {}
         self._nodes, self._given = nodes, GivenCopies(nodes, others or Nodes())
+        self._siblings = Siblings()
         self._topic_ids = cache(lambda root: TopicIds(nodes.at(root), root))
         self._wanted: dict[tuple[str, str], _Wanted] = {}
         self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
@@ -179,7 +181,7 @@ class Repairs:
             if self._is_partition(path):
                 root = Place(path.rstrip("/")).parent or os.path.normpath(Place(path) / "..")
             topic_ids = partial(self._topic_ids, root)
-            self._targets[path] = RepairTarget(path, root, self._nodes.at(root), self._given, topic_ids)
+            self._targets[path] = RepairTarget(path, root, self._nodes.at(root), self._given, topic_ids, self._siblings)
         return self._targets[path]
 
     def _find_directory(self, file: str) -> str | None:

@@ -278,9 +278,11 @@ class ForeignBatchesRule(Rule):
         is_log = partition.directory is not None and all(one.file.kind == suffixes.LOG for one in partition.segments)
         if partition.settings.level == QUICK or not is_log or _CAUSED.isdisjoint(found):
             return
-        from kseg.node.belonging import FOREIGN_BATCHES, foreign_segments  # few partitions have such findings
+        # Few partitions have such findings.
+        from kseg.node.belonging import FOREIGN_BATCHES, Siblings, foreign_segments
 
-        for one in foreign_segments(partition.name, partition.broker):
+        siblings = None if partition.settings.is_live else partition.buffers.kept("siblings", Siblings)
+        for one in foreign_segments(partition.name, partition.broker, siblings=siblings):
             if partition.settings.is_live and one.path == partition.segments[-1].path:
                 continue  # its side files were read at other moments
             text = f"{one.records} records, offsets {one.first} to {one.last}: {one.reason}"

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from kseg.cleaner.settings import FOREVER_MS, CleanerSettings, settings_for
-from kseg.errors import KsegError, PathError, UnsupportedError, errors_at, text_of
+from kseg.errors import KsegError, UnsupportedError, errors_at, text_of
 from kseg.formats import message_set, record_batch
 from kseg.formats.compression import expansion_buffer
 from kseg.formats.record_batch import ABORT, COMMIT
@@ -32,7 +32,7 @@ from kseg.kernel.scan import headers
 from kseg.kernel.scan.frames import SKIP_CHECKSUMS
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES, ROWS_PER_CALL
 from kseg.node.log_directory import BrokerState
-from kseg.node.node import TOPIC
+from kseg.node.server_properties import TOPIC
 from kseg.node.topics import topic_of_place
 from kseg.quantities import show_span
 from kseg.releases.release import HIGH_WATERMARK, RANGE_END
@@ -40,13 +40,13 @@ from kseg.runtime.threads import TASK_BYTES, Pipeline
 from kseg.segment.files import METADATA_TOPIC, file_names, segment_file, segments_among
 from kseg.segment.items import HARMLESS_CODES, Message
 from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import HeaderRows, headers_of
+from kseg.segment.survey import HeaderRows, headers_of, up_to_disk_error
 from kseg.segment.writer import LARGEST_DELTA
 from kseg.sidefiles.indexes import AbortedTxn, TransactionIndex, last_time_entry
 from kseg.sidefiles.problems import SideFileProblem, entries_of, problems_of
 from kseg.sidefiles.producer_state import ProducerStateEntry, ProducerStates, read_producer_snapshot
 from kseg.stores.place import Place
-from kseg.stores.source import Source, check_readable, open_source
+from kseg.stores.source import Source, open_source, unreadable_error
 from kseg.stores.windows import Buffers, Windows
 
 
@@ -216,29 +216,26 @@ class Window(HeaderRows):
 def windows(path: str, buffers: Buffers, skips_checksums: bool = False) -> Iterator[Window]:
     """Yields all batches of a segment in windows. ``skips_checksums``: checksums are not verified.
 
-    Raises DamagedError if a batch is not intact, and PathError if the file cannot be read.
+    Raises DamagedError if a batch is not intact, UnreadableError if the disk cannot read it, and PathError if the file
+    cannot be opened.
     """
-    try:
-        with errors_at(path), open_source(path) as source:
-            position, last_offset = 0, -1
-            while position < source.size:
-                scan_options = SKIP_CHECKSUMS if skips_checksums else 0
-                found = Windows(source.extent, position, source.size, scan_options, buffers=buffers)
-                for data, frames, count, origin in found:
-                    rows = buffers.int64s("batches", FRAMES_PER_CALL * layout.BATCH_WIDTH)
-                    headers.read(data, frames, count, False, 0, rows)
-                    window = Window(rows, count, data, origin, path)
-                    last_offset = _last_offset(window, last_offset)
-                    yield window
-                position = found.position
-                if position < source.size:
-                    window = _large_batch(source, position)
-                    last_offset = _last_offset(window, last_offset)
-                    yield window
-                    position += len(window.data)
-    except (DamagedError, PathError):
-        check_readable(path)
-        raise
+    with errors_at(path), open_source(path) as source:
+        position, last_offset = 0, -1
+        while position < source.size:
+            scan_options = SKIP_CHECKSUMS if skips_checksums else 0
+            found = Windows(source.extent, position, source.size, scan_options, buffers=buffers)
+            for data, frames, count, origin in up_to_disk_error(found):
+                rows = buffers.int64s("batches", FRAMES_PER_CALL * layout.BATCH_WIDTH)
+                headers.read(data, frames, count, False, 0, rows)
+                window = Window(rows, count, data, origin, path)
+                last_offset = _last_offset(window, last_offset)
+                yield window
+            position = found.position
+            if position < source.size:
+                window = _single_batch(source, position)
+                last_offset = _last_offset(window, last_offset)
+                yield window
+                position += len(window.data)
 
 
 def _last_offset(window: Window, before: int) -> int:
@@ -250,17 +247,21 @@ def _last_offset(window: Window, before: int) -> int:
     return int(before)
 
 
-def _large_batch(source: Source, position: int) -> Window:
-    """Reads the single intact batch at a position, larger than a window. Raises DamagedError if it is not intact.
+def _single_batch(source: Source, position: int) -> Window:
+    """Reads the intact batch at a position where a pass in windows ended: because the batch is larger than a window, or
+    the disk failed. Raises DamagedError if it is not intact, UnreadableError if the disk fails again.
 
     Only the window refers to its bytes, so that they are freed before the rest of the segment is read.
     """
-    reader = SegmentReader(source, scratch=Scratch())
-    run = reader.frame_at(position)
-    if run is None:
-        raise DamagedError(source.path, position)
-    batch = reader.batch(run, 0)
-    return Window(headers_of(batch.data, [(0, batch.size)]).rows, 1, memoryview(batch.data), position, source.path)
+    for _ in range(2):  # a disk may give at the second attempt what it did not give at the first
+        reader = SegmentReader(source, scratch=Scratch())
+        if (run := reader.frame_at(position)) is not None:
+            data = memoryview(reader.batch(run, 0).data)
+            return Window(headers_of(data, [(0, len(data))]).rows, 1, data, position, source.path)
+        source.look_for_unreadable()
+    if source.unreadable:
+        raise unreadable_error(source.path, source.unreadable)
+    raise DamagedError(source.path, position)
 
 
 class RecordBuffers:
@@ -319,7 +320,7 @@ T = TypeVar("T")
 
 
 class CleaningThreads:
-    """Windows in several threads, with results in order; kernel and codecs release the GIL.
+    """Processes windows in several threads, and yields the results in order; kernel and codecs release the GIL.
 
     ``buffers``: those of each thread.
     """

@@ -50,8 +50,8 @@ from kseg.formats.suffixes import LOG, SEGMENT_SUFFIXES, SNAPSHOT, SWAP
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
 from kseg.node.index_interval import TopicIntervals
 from kseg.node.log_directory import METADATA_PARTITION, BrokerState
-from kseg.node.node import DEFAULT, POLICY, SERVER, Policy
-from kseg.node.server_properties import DEFAULTS
+from kseg.node.node import POLICY, Policy
+from kseg.node.server_properties import DEFAULT, DEFAULTS, SERVER
 from kseg.node.topics import MOVED, Topics, warn_left_alone
 from kseg.quantities import plural, shell_line, shown_bytes
 from kseg.releases.release import RANGE_END, CleanerRules
@@ -462,10 +462,7 @@ def _is_same(group: CleanedGroup, suffix: str) -> bool:
     old, new = source.paths.get(suffix), group.segment.paths.get(suffix)
     if old is None or source.sizes.get(suffix) != group.segment.sizes[suffix]:
         return False
-    if new is None:
-        return True
-    with Place(old).open() as one, Place(new).open() as other:
-        return one.read() == other.read()
+    return new is None or Place(new).has_bytes_of(Place(old))
 
 
 _MIN_MEMORY_BYTES = 64 << 10
@@ -575,8 +572,8 @@ class CompactionPlanner(Planner):
             **{name: getattr(self._options, name) for name in TOPIC_NAMES},
             "interval_bytes": self._intervals.of(directory),
         }
-        sourced = self.nodes.partition(directory).sourced
-        settings, shown = settings_for(self._base, asked, sourced, self._limits_records)
+        setting_of = self.nodes.partition(directory).setting_and_source
+        settings, shown = settings_for(self._base, asked, setting_of, self._limits_records)
         self.reporter.detail(f"{directory}: {shown}")
         began, is_dry, partition = time.monotonic(), self._change.is_dry, topic_partition_of(directory)
         with ExitStack() as stack:

@@ -3,17 +3,17 @@
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kseg.errors import UnsupportedError
-from kseg.node.node import SERVER, TOPIC
-from kseg.node.server_properties import ServerProperties
+from kseg.node.server_properties import SERVER, TOPIC, ServerProperties
 from kseg.options import declaration
 from kseg.options.declaration import BYTES, MS, RESOURCES, RULES, Number, option
 from kseg.quantities import DAY_MS, show_span
 from kseg.releases.release import HIGH_WATERMARK, Era
 from kseg.segment.writer import DEFAULT_INDEX_BYTES, DEFAULT_INTERVAL_BYTES, DEFAULT_SEGMENT_BYTES
+from kseg.sidefiles.text_files import integer_setting
 
 FOREVER_MS = (1 << 63) - 1
 
@@ -134,16 +134,16 @@ _INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 def settings_for(
     base: CleanerSettings,
     asked: Mapping[str, float | None],
-    sourced: Callable[[str], tuple[str | None, str]],
+    setting_of: Callable[[str], tuple[str | None, str]],
     limits_records: bool = False,
 ) -> tuple[CleanerSettings, str]:
     """Returns ``base`` with the settings of a topic, and the settings as text, each with its source; the index interval
     is reported elsewhere.
 
-    ``asked``: settings from options by field name, None if not given; ``sourced``: as `Partition.sourced`;
-    ``limits_records``: see `CleanerRules`. Raises UnsupportedError for a setting that is not a number.
+    ``asked``: settings from options by field name, None if not given; ``setting_of`` is
+    `Partition.setting_and_source`; ``limits_records``: see `CleanerRules`. Raises UnsupportedError for a setting that
+    is not a number.
     """
-    kinds = {field.name: float if field.name == "min_ratio" else int for field in fields(CleanerSettings)}
     found: dict[str, Any] = {}
     sources: dict[str, str] = {}
     names = TOPIC_NAMES | ({"record_limit_bytes": RECORD_LIMIT} if limits_records else {})
@@ -151,16 +151,15 @@ def settings_for(
         if (given := asked.get(name)) is not None:
             found[name], sources[name] = given, "by option"
             continue
-        text, source = sourced(topic_name)
-        if name == "segment_bytes" and (internal := sourced(_INTERNAL_SEGMENT_BYTES)[0]):
+        text, source = setting_of(topic_name)
+        if name == "segment_bytes" and (internal := setting_of(_INTERNAL_SEGMENT_BYTES)[0]):
             text, source = internal, TOPIC
         sources[name] = {TOPIC: "the topic's", SERVER: "by the broker's file"}.get(source, "Kafka's default")
         if text is None:
             continue
-        try:
-            found[name] = kinds[name](text)
-        except ValueError as error:
-            raise UnsupportedError(f"{topic_name} is {text!r}, not a number") from error
+        if (number := _number(name, text)) is None:
+            raise UnsupportedError(f"{topic_name} is {text!r}, not a number")
+        found[name] = number
     chosen = replace(base, **found)
     # A delete horizon beyond int64 would wrap around into the past.
     longest_ms = FOREVER_MS - max(base.now_ms, 0)
@@ -174,3 +173,13 @@ def settings_for(
         if name != "interval_bytes":
             shown.append(f"{topic_name} {text} ({sources[name]})")
     return chosen, ", ".join(shown)
+
+
+def _number(name: str, text: str) -> float | None:
+    """Returns the number of a setting by field name; None if it is none."""
+    if name != "min_ratio":
+        return integer_setting(text, 64 if name.endswith("_ms") else 32)
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -48,6 +49,8 @@ _SAMPLED, _FEW_ENTRIES = 1024, 4
 """Limits of the entries of an index that are compared, and of those that show whether a comparison is worth it."""
 _MAX_SNAPSHOT_BYTES = 8 << 20
 _MAX_PRODUCERS = 100_000
+_HEAD_BYTES = 32
+"""Bytes of a file by which most others are known to differ: they include the first checksum."""
 _HELD = 4096
 """Number of batches that are held to know whether a segment has many gaps."""
 _FEW_GAPS, _FEW_BATCHES = 2, 2
@@ -123,7 +126,7 @@ class WeighedSegment:
     evidence: list[Evidence] = field(default_factory=list)
     copies: list[str] = field(default_factory=list)
     counts: defaultdict[str, _Count] = field(default_factory=lambda: defaultdict(_Count))
-    """By side file, or kind of evidence."""
+    """How well entries fit the batches: by the suffix of their side file, or by the kind of evidence."""
     firsts: dict[int, tuple[int, int]] = field(default_factory=dict)
     lasts: dict[int, tuple[int, int]] = field(default_factory=dict)
 
@@ -154,25 +157,115 @@ class WeighedSegment:
         }  # fmt: skip
 
 
+class _AtHome(NamedTuple):
+    """``is_within``: the batches of a segment end before the next one; ``against``: the weight of its side files."""
+
+    is_within: bool
+    against: int
+
+
+class _Sibling:
+    """A partition in which copies of segments of others are looked for. Names are kept and no `WeighedSegment`: a log
+    directory may have 100,000 segments."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        files = _logs_among(path, file_names(path))
+        self.names, self.bases = [file.name for file in files], [file.base_offset or 0 for file in files]
+        self.weighed: dict[int, _AtHome] = {}
+        """By the index of the segment."""
+
+    def at(self, offset: int) -> int:
+        """Returns the index of the segment whose name allows the offset, -1 if there is none."""
+        return bisect_right(self.bases, offset) - 1
+
+    def file(self, i: int) -> str:
+        return Place(self.path) / self.names[i]
+
+    def behind(self, i: int) -> int | None:
+        return self.bases[i + 1] if i + 1 < len(self.bases) else None
+
+    def at_home(self, i: int, scratch: Scratch) -> _AtHome:
+        """Weighs a segment by its own side files, once. Raises PathError."""
+        if i not in self.weighed:
+            segment = WeighedSegment(segment_file(self.file(i)), self.behind(i))
+            self.weighed[i] = _Partition(self.path, BrokerState(), scratch, Siblings()).at_home(segment)
+        return self.weighed[i]
+
+
+class Siblings:
+    """The partitions of log directories: the segments of all that are searched for foreign batches in one run are
+    compared with them, but each of their files is listed, read and weighed only once."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, list[tuple[tuple[str, int] | None, str]]] = {}
+        self._siblings: dict[str, _Sibling] = {}
+        self._heads: dict[str, bytes] = {}
+        self._digests: dict[tuple[str, int, int], bytes | None] = {}
+
+    def beside(self, own: tuple[str, int], root: str) -> Iterator[_Sibling]:
+        """Yields the partitions of a directory that have another name. Raises PathError."""
+        if root not in self._places:
+            paths = list_partitions(root)
+            self._places[root] = [(parse_partition_name(os.path.basename(path)), path) for path in paths]
+        for place, path in self._places[root]:
+            if place == own:
+                continue
+            if path not in self._siblings:
+                self._siblings[path] = _Sibling(path)
+            yield self._siblings[path]
+
+    def holds(self, path: str, segment: WeighedSegment, ranges: Sequence[tuple[int, int]]) -> bool:
+        """As `_holds`. Where the first bytes differ, as in almost all files, only these are read; where they do not,
+        a digest of each range is kept, so that equal segments of n partitions are read n times and not n * n."""
+        if ranges[0][0]:
+            return _holds(path, segment, ranges)
+        size = min(ranges[0][1], _HEAD_BYTES)
+        if self._head(path)[:size] != self._head(segment.path)[:size]:
+            return False
+        digests = ((self._digest(path, *each), self._digest(segment.path, *each)) for each in ranges)
+        return all(one is not None and one == other for one, other in digests)
+
+    def _head(self, path: str) -> bytes:
+        if path not in self._heads:
+            self._heads[path] = b""
+            with suppress(PathError, OSError), open_source(path) as source:
+                self._heads[path] = bytes(source.buffer[: min(_HEAD_BYTES, source.size)])
+        return self._heads[path]
+
+    def _digest(self, path: str, position: int, size: int) -> bytes | None:
+        """Returns the SHA-256 of a range of a file, None if it cannot be read."""
+        key = path, position, size
+        if key not in self._digests:
+            self._digests[key] = None
+            with suppress(PathError, OSError), open_source(path) as source:
+                if position + size <= source.size:
+                    self._digests[key] = sha256(source.buffer[position : position + size]).digest()
+        return self._digests[key]
+
+
 def foreign_segments(
-    directory: str, broker: BrokerState | None = None, scratch: Scratch | None = None
+    directory: str,
+    broker: BrokerState | None = None,
+    scratch: Scratch | None = None,
+    siblings: Siblings | None = None,
 ) -> list[WeighedSegment]:
     """Returns the segments of a partition directory whose batches belong to another partition. ``broker``: the state of
-    the partition, None to read it. Unreadable files say nothing."""
+    the partition, None to read it; ``siblings``: for several partitions that nothing changes meanwhile. Unreadable
+    files say nothing."""
     try:
         if broker is None:
             broker = Nodes().partition(directory).state
-        return _Partition(directory, broker, scratch or Scratch()).foreign()
+        return _Partition(directory, broker, scratch or Scratch(), siblings or Siblings()).foreign()
     except (KsegError, OSError):
         return []  # that a file cannot be read is reported where it is checked
 
 
 class _Partition:
-    def __init__(self, directory: str, broker: BrokerState, scratch: Scratch) -> None:
-        self._directory, self._broker, self._scratch = directory, broker, scratch
+    def __init__(self, directory: str, broker: BrokerState, scratch: Scratch, siblings: Siblings) -> None:
+        self._directory, self._broker, self._scratch, self._siblings = directory, broker, scratch, siblings
         self._names = file_names(directory)
-        listed = segments_among(directory, self._names)
-        files = [file for file in listed if file.kind == LOG and file.base_offset is not None]
+        files = _logs_among(directory, self._names)
         self._end = broker.recovery_point if broker.was_clean else None
         """The log end that a clean stop has recorded."""
         behind: list[int | None] = [file.base_offset for file in files[1:]]
@@ -404,29 +497,40 @@ class _Partition:
         if own is None or Place(self._directory).tree is not None:
             return []
         here = sum(one.weight for one in self._of_side_files(segment))
+        known = [one for one in self._segments if one.linked]
         found = []
-        for path in list_partitions(root):
-            if parse_partition_name(os.path.basename(path)) == own:
+        for other in self._siblings.beside(own, root):
+            i = other.at(segment.first)
+            if i < 0 or not (other.behind(i) == segment.last + 1 or _has_size(other.file(i), segment.size)):
                 continue
-            other = _Partition(path, BrokerState(), self._scratch)
-            there = next((one for one in reversed(other._segments) if one.base <= segment.first), None)
-            if there is None or not (there.behind == segment.last + 1 or _has_size(there.path, segment.size)):
+            if not self._siblings.holds(other.file(i), segment, (segment.head, segment.tail)):
                 continue
-            if not _holds(there.path, segment, (segment.head, segment.tail)):
+            if self._is_copied_to(other):
                 continue
-            other._walk(there)
-            is_within = there.behind is None or there.last < there.behind
-            known = [one for one in self._segments if one.linked]
+            there = other.at_home(i, self._scratch)
             # If it is all that can be read here, and has the same name there, only side files can tell.
-            is_alike = len(known) == 1 and there.base == segment.base
-            against = sum(one.weight for one in other._of_side_files(there))
-            is_at_home = against < here or (against == here and not is_alike)
-            if is_within and is_at_home:
-                by_base = {one.base: one.path for one in other._segments}
-                same = sum(_holds(by_base[one.base], one, (one.head,)) for one in known if one.base in by_base)
-                if not same * 2 > len(known) > 1:  # otherwise that partition has copies of most segments of this one
-                    found.append(there.path)
+            is_alike = len(known) == 1 and other.bases[i] == segment.base
+            if there.is_within and (there.against < here or (there.against == here and not is_alike)):
+                found.append(other.file(i))
         return found
+
+    def _is_copied_to(self, other: _Sibling) -> bool:
+        """Whether a partition has copies of most segments of this one, under the same names."""
+        known = [one for one in self._segments if one.linked]
+        named = [(one, i) for one in known if (i := other.at(one.base)) >= 0 and other.bases[i] == one.base]
+        same = sum(self._siblings.holds(other.file(i), one, (one.head,)) for one, i in named)
+        return same * 2 > len(known) > 1
+
+    def at_home(self, segment: WeighedSegment) -> _AtHome:
+        """Weighs a segment only by its own side files and the next segment."""
+        self._walk(segment)
+        is_within = segment.behind is None or segment.last < segment.behind
+        return _AtHome(is_within, sum(one.weight for one in self._of_side_files(segment)))
+
+
+def _logs_among(directory: str, names: Iterable[str]) -> list[SegmentFile]:
+    listed = segments_among(directory, names)
+    return [file for file in listed if file.kind == LOG and file.base_offset is not None]
 
 
 def _weighed(kind: str, count: _Count, against: int, support: int, said: str) -> Iterator[Evidence]:

@@ -13,7 +13,7 @@ from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from kseg.decoders.keyed import decoder
+from kseg.decoders.keyed import coordinator_decoder
 from kseg.decoders.schemas import STATUSES, TRANSACTION_STATE
 from kseg.errors import KsegError
 from kseg.formats.control import parse_control
@@ -272,9 +272,9 @@ class CommittedOffsets:
 
     def found(self) -> Iterator[CommittedOffset]:
         """Yields the offsets in effect, in no particular order."""
-        read = decoder("offsets")
+        read = coordinator_decoder("offsets")
         for record_offset, key, value in self._offsets.values():
-            decoded = read.decode(key, value, record_offset)
+            decoded = read.decode_fields(key, value, record_offset)
             data = decoded.value.get("data", {})
             topic_id = data.get("topicId", ZERO_UUID)
             yield {

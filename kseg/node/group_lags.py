@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from kseg.decoders.keyed import decoder
+from kseg.decoders.keyed import coordinator_decoder
 from kseg.errors import KsegError
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import LOG
@@ -81,7 +81,7 @@ def _offsets_from(path: str, first: int, scratch: Scratch) -> list[int]:
 def share_groups(partitions: Iterable[str], scratch: Scratch) -> Iterator[dict[str, Any]]:
     """Yields where share groups stand, by partitions of __share_group_state: ``group``, ``topicId``, ``partition``,
     ``startOffset`` (all records before it are acknowledged), ``stateEpoch`` and ``recordOffset``."""
-    read, found = decoder("share-group-state"), dict[tuple[str, str, int], dict[str, Any]]()
+    read, found = coordinator_decoder("share-group-state"), dict[tuple[str, str, int], dict[str, Any]]()
     for path in partitions:
         for file in list_segments(path):
             if file.kind != LOG:
@@ -92,7 +92,7 @@ def share_groups(partitions: Iterable[str], scratch: Scratch) -> Iterator[dict[s
                         continue
                     for record in batch:
                         if record.key is not None and record.is_valid:
-                            _replay(found, read.decode(record.key, record.value, record.offset), record.offset)
+                            _replay(found, read.decode_fields(record.key, record.value, record.offset), record.offset)
     yield from (found[key] for key in sorted(found))
 
 

@@ -26,10 +26,10 @@ from kseg.node.log_directory import (
     state_by_name,
 )
 from kseg.node.paths import configuration_at, expanded, log_directories_in_archive
-from kseg.node.server_properties import DEFAULTS, ServerProperties
+from kseg.node.server_properties import CHECKPOINT, DEFAULT, DEFAULTS, NAME, SERVER, TOPIC, UNKNOWN, ServerProperties
 from kseg.segment.files import METADATA_TOPIC, directory_name, is_uuid, list_segments, parse_partition_name
 from kseg.sidefiles import checkpoints
-from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties, integer
+from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties, integer_setting
 from kseg.stores.place import Place
 
 if TYPE_CHECKING:
@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from kseg.node.metadata_image import PartitionImage
 
 POLICY, INTERVAL = "cleanup.policy", "index.interval.bytes"
-TOPIC, SERVER, DEFAULT, CHECKPOINT, NAME, UNKNOWN = "topic", "server", "default", "checkpoint", "name", "unknown"
-"""Sources of a setting: the topic or the cluster in the metadata log, the broker's file, Kafka's default, the cleaner's
-checkpoint, the topic's name, none."""
-_LARGEST_INTERVAL = (1 << 31) - 1
 _RESERVED_IDS = 100
 """Uuids below this number mean something else than a directory (DirectoryId)."""
 
@@ -108,10 +104,10 @@ class Partition:
 
     def setting(self, name: str) -> str | None:
         """Returns a setting of the topic, the cluster, or the broker's file; None if none of them sets it."""
-        text, source = self.sourced(name)
+        text, source = self.setting_and_source(name)
         return None if source == DEFAULT else text
 
-    def sourced(self, name: str) -> tuple[str | None, str]:
+    def setting_and_source(self, name: str) -> tuple[str | None, str]:
         """Returns a setting and its source: TOPIC, SERVER, or DEFAULT; UNKNOWN if the broker's file is not known."""
         if (text := self.own_setting(name)) is not None:
             return text, TOPIC
@@ -123,17 +119,14 @@ class Partition:
     @property
     def policy(self) -> Policy:
         """The cleanup.policy. An empty one counts: neither compact nor delete (LogConfig)."""
-        server = self.node.server
-        of_broker = server.setting(POLICY) if server is not None else None
+        text, source = self.setting_and_source(POLICY)
         if self.is_in_metadata:
-            if (own := self.own_setting(POLICY)) is not None:
-                return Policy(own, TOPIC)
-            return Policy(of_broker, SERVER) if of_broker is not None else Policy(DEFAULTS[POLICY], DEFAULT)
+            return Policy(DEFAULTS[POLICY], DEFAULT) if text is None else Policy(text, source)
         if self.place in self.node.cleaner_offsets:
             return Policy("compact", CHECKPOINT)
         if self.topic in COMPACTED_TOPICS:
             return Policy("compact", NAME)
-        return Policy(None, UNKNOWN, False) if of_broker is None else Policy(of_broker, SERVER, False)
+        return Policy(text, SERVER, False) if source == SERVER else Policy(None, UNKNOWN, False)
 
     def why_unknown(self) -> str:
         """Returns why the cleanup.policy is unknown, as a sentence."""
@@ -143,10 +136,10 @@ class Partition:
     @property
     def interval_bytes(self) -> tuple[int | None, str]:
         """index.interval.bytes, and its source in words; None if unknown, or not a number that Kafka accepts."""
-        found, server = _interval(self.own_setting(INTERVAL)), self.node.server
+        found, server = _byte_count(self.own_setting(INTERVAL)), self.node.server
         if found is not None or server is None:
             return found, f"as {METADATA_PARTITION} has it"
-        return _interval(server.setting(INTERVAL)), server.source
+        return _byte_count(server.setting(INTERVAL)), server.source
 
     @property
     def is_compacted(self) -> bool:
@@ -174,12 +167,12 @@ class Partition:
             offsets[checkpoints.RECOVERY_POINTS], offsets[checkpoints.HIGH_WATERMARKS],
             offsets[checkpoints.LOG_STARTS], offsets[checkpoints.CLEANER_OFFSETS],
             compacted,
-            int(limit) if limit is not None and limit.isascii() and limit.isdigit() else None,
+            _byte_count(limit),
             self.topic_id, directory.was_clean, True, node.is_kraft,
             {name: value for name in CLEANER_SETTINGS if (value := self.setting(name)) is not None}
             if compacted else None,
             is_assigned=self._is_assigned,
-            retention_ms=None if retention is None else integer(retention, 64),
+            retention_ms=None if retention is None else integer_setting(retention, 64),
             owner=directory.owner,
         )  # fmt: skip
 
@@ -195,10 +188,9 @@ class Partition:
         return found is not None and number in found.replicas
 
 
-def _interval(text: str | None) -> int | None:
-    if text is None or not (text.isascii() and text.isdigit()) or len(text) > 10:
-        return None
-    return int(text) if int(text) <= _LARGEST_INTERVAL else None
+def _byte_count(text: str | None) -> int | None:
+    number = None if text is None else integer_setting(text, 32)
+    return None if number is None or number < 0 else number
 
 
 class Node:

@@ -4,11 +4,13 @@ Source: KafkaConfig and ServerTopicConfigSynonyms of Kafka 4.4.0.
 """
 
 from kseg.errors import PathError, errors_at
-from kseg.sidefiles.text_files import MAX_TEXT_BYTES, integer, properties
+from kseg.sidefiles.text_files import MAX_TEXT_BYTES, integer, integer_setting, properties, trimmed
 from kseg.stores.place import Place
 
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
-
+TOPIC, SERVER, DEFAULT, CHECKPOINT, NAME, UNKNOWN = "topic", "server", "default", "checkpoint", "name", "unknown"
+"""Sources of a setting: the topic or the cluster in the metadata log, the broker's file, Kafka's default, the cleaner's
+checkpoint, the topic's name, none."""
 
 SYNONYMS = {
     "cleanup.policy": {"log.cleanup.policy": 1},
@@ -77,19 +79,20 @@ class ServerProperties:
         return self._own("metadata.log.dir") or next(iter(self.log_dirs), None)
 
     def _own(self, name: str) -> str:
-        return self._values.get(name, "").strip()
+        return trimmed(self._values.get(name, ""))
 
     def setting(self, name: str) -> str | None:
-        """Returns the value that applies to a topic setting; None if the file does not set it."""
+        """Returns the value that applies to a topic setting; None if the file does not set it. Where hours or minutes
+        are no number, the value is the line itself, which is no number of ms either."""
         for synonym, scale in SYNONYMS.get(name, {}).items():
             value = self._own(synonym)
             if not value:
                 continue
-            digits = value.removeprefix("-")
-            is_number = digits.isascii() and digits.isdigit() and len(digits) < 20
-            if scale == 1 or not is_number:
+            if scale == 1:
                 return value
-            return value if value.startswith("-") else str(int(value) * scale)
+            if (number := integer_setting(value, 32)) is None:
+                return f"{synonym}={value}"
+            return "-1" if number < 0 else str(number * scale)
         return None
 
 

@@ -14,7 +14,7 @@ from kseg.changes.journal import Known, TopicPartition, topic_partition_of
 from kseg.changes.plan import Content, Plan
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.suffixes import LOG
-from kseg.node.belonging import foreign_segments
+from kseg.node.belonging import Siblings, foreign_segments
 from kseg.node.index_interval import Interval, TopicIntervals, interval_of
 from kseg.node.log_directory import METADATA_PARTITION, topic_id_at
 from kseg.node.node import Nodes
@@ -78,6 +78,7 @@ class RecoveryPlanner(Planner):
     """Makes the plans of `kseg recover`. ``write_records`` is called before anything is changed.
 
     ``make_checks``: returns checks by these nodes, for runs that need them; None: all partitions count as damaged.
+    ``siblings``: as of `foreign_segments`, for several dry runs.
     """
 
     verb = "recover"
@@ -90,6 +91,7 @@ class RecoveryPlanner(Planner):
         reporter: Reporter,
         write_records: WriteRecords | None = None,
         make_checks: Callable[[Nodes], Checks] | None = None,
+        siblings: Siblings | None = None,
     ) -> None:
         super().__init__(reporter, options.server)
         self.command = (
@@ -97,7 +99,7 @@ class RecoveryPlanner(Planner):
         )
         self.reads_all_files = options.is_salvage
         self._options, self._is_dry, self._write_records = options, change.is_dry, write_records
-        self._make_checks = make_checks
+        self._make_checks, self._siblings = make_checks, siblings
         if options.is_salvage and make_checks is not None:
             self.left_alone = []
         # Salvage writes large files, and states exactly how much disk space that takes.
@@ -394,7 +396,7 @@ class RecoveryPlanner(Planner):
             )
 
     def _salvage(self, directory: str, start: BrokerStart) -> Salvage:
-        from kseg.recovery.salvage.salvage import plan_salvage  # mode broker starts without it
+        from kseg.recovery.salvage.salvage import Attempt, plan_salvage  # mode broker starts without it
         from kseg.recovery.salvage.segment_scan import BatchFilter
 
         replica, partition = self._options.from_replica, self.nodes.partition(directory)
@@ -405,7 +407,8 @@ class RecoveryPlanner(Planner):
             if (found := replica_of(directory, replica)) is not None:
                 return plan_from_replica(directory, found, start, partition.is_compacted, batch_filter)
             self.reporter.warning(f"{directory}: {replica} has no replica of it")
-        return plan_salvage(directory, start, lambda: partition.is_compacted, batch_filter)
+        make_attempt = partial(Attempt, siblings=self._siblings)
+        return plan_salvage(directory, start, lambda: partition.is_compacted, batch_filter, make_attempt)
 
 
 def check_one_topic(options: RepairOptions, paths: Iterable[str], problem: str) -> None:

@@ -17,8 +17,8 @@ from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import CHECKPOINT as SNAPSHOT_OF_METADATA
 from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
 from kseg.node.log_directory import LIVE_BY_COMPACTION, METADATA_PARTITION, BrokerState
-from kseg.node.node import CHECKPOINT, DEFAULT, POLICY, UNKNOWN, Partition, Policy
-from kseg.node.server_properties import DEFAULTS, ServerProperties
+from kseg.node.node import POLICY, Partition, Policy
+from kseg.node.server_properties import CHECKPOINT, DEFAULT, DEFAULTS, UNKNOWN, ServerProperties
 from kseg.node.topics import NO_SEGMENT, Topics, warn_left_alone
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, RULES, Number, Value, option
@@ -34,7 +34,7 @@ from kseg.sidefiles import checkpoints
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS
 from kseg.sidefiles.indexes import last_time_entry
 from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.sidefiles.text_files import integer
+from kseg.sidefiles.text_files import integer_setting
 from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
 
@@ -83,7 +83,7 @@ class Limits:
     """``deletes``: whether age and size delete, as cleanup.policy includes delete; a negative limit means no limit.
 
     ``policy``: cleanup.policy, UNKNOWN if no metadata tell it; then nothing is deleted by age or size. ``sources``: the
-    source of each setting: OPTION, or as those of `kseg.node.node.Policy`; UNKNOWN means no limit because the broker's
+    source of each setting: OPTION, or one of `kseg.node.server_properties`; UNKNOWN means no limit because the broker's
     own file may set one. ``refusal``: why the partition is skipped, "" if it is not.
     """
 
@@ -221,8 +221,8 @@ def limits_of(partition: Partition, options: RetainOptions) -> Limits:
     sources[POLICY] = policy.source
     found = []
     for name, given in ((RETENTION_MS, options.retention_ms), (RETENTION_BYTES, options.retention_bytes)):
-        limit, sources[name] = partition.sourced(name) if given is None else (str(given), OPTION)
-        if (number := integer("-1" if limit is None else limit.strip(), 64)) is None:
+        limit, sources[name] = partition.setting_and_source(name) if given is None else (str(given), OPTION)
+        if (number := integer_setting("-1" if limit is None else limit, 64)) is None:
             raise KsegError(f"{name} is {limit!r}, not a number")
         found.append(number)
     deletes = policy.text is not None and "delete" in [word.strip() for word in policy.text.split(",")]

@@ -206,7 +206,7 @@ class SegmentSurvey:
         if is_worth_parts(size - self.position, self.jobs):
             max_bytes = self.reader.scratch.max_batch_bytes
             parts = in_parts(extent, self.position, size, self.jobs, lambda: partial(self._part, Buffers(max_bytes)))
-            for reached, items in _up_to_disk_error(parts):
+            for reached, items in up_to_disk_error(parts):
                 self.position = reached
                 yield from self._recorded(items)
             return
@@ -288,7 +288,7 @@ def _items_in(
     windows: Windows, level: int, scratch: Scratch, take: Callable[[int], memoryview] | None = None
 ) -> Iterator[list[Item]]:
     """Yields lists of items, each header rows and the problems after them. ``take``: see `Windows.headers`."""
-    for rows, count, unproven in _up_to_disk_error(windows.headers(take)):
+    for rows, count, unproven in up_to_disk_error(windows.headers(take)):
         found: list[Item] = [HeaderRows(rows, count)]
         if unproven is not None and level == DEEP:
             window, frame_rows, frames, origin = unproven
@@ -297,7 +297,7 @@ def _items_in(
         yield found
 
 
-def _up_to_disk_error(found: Iterator[T]) -> Iterator[T]:
+def up_to_disk_error(found: Iterable[T]) -> Iterator[T]:
     """Stops at a disk error, which `SegmentReader` then reads around. Raises OSError for other failures."""
     try:
         yield from found

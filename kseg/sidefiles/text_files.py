@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache, wraps
 from typing import Any, NamedTuple, TypeVar
+from unicodedata import decimal
 
 from kseg.formats.rows import Sliceable
 from kseg.segment.files import ZERO_UUID_TEXT, is_uuid
@@ -65,11 +66,26 @@ def lines(data: bytes, encoding: str = "utf-8") -> Iterator[Line]:
 
 def integer(text: str, bits: int) -> int | None:
     """Parses as Integer.parseInt (32 bits) or Long.parseLong (64 bits) does; None if they would throw."""
+    if not text.isascii():  # the digits of all scripts count, but those behind U+FFFF are two chars in Java
+        text = "".join(str(decimal(char, char)) if char <= "\uffff" else char for char in text)
     found = _NUMBER.fullmatch(text)
     if not found:
         return None
     number = -int(found[2]) if found[1] == "-" else int(found[2])
     return number if -(1 << bits - 1) <= number < 1 << bits - 1 else None
+
+
+_TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
+
+
+def trimmed(text: str) -> str:
+    """Returns the text without what String.trim removes at its ends: space and control characters of ASCII."""
+    return text.strip(_TRIMMED)
+
+
+def integer_setting(text: str, bits: int) -> int | None:
+    """Parses a setting as ConfigDef does: as `integer`, trimmed."""
+    return integer(trimmed(text), bits)
 
 
 def problem_at(code: str, line: "Line | Property", message: str) -> SideFileProblem:

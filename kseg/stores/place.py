@@ -17,6 +17,7 @@ from io import BufferedReader
 from typing import Any, BinaryIO, TypeVar
 
 from kseg.errors import errors_at
+from kseg.limits import WINDOW_BYTES
 from kseg.stores.extent import Extent, ExtentStream
 from kseg.stores.trees import DIRECTORY, FILE, LINK, Tree, TreeNode, tokens
 
@@ -248,6 +249,16 @@ class Place(str):
     def is_same_file(self, path: str) -> bool:
         """Whether both paths are those of one regular file of the system, which may be packed."""
         return os.path.isfile(self) and os.path.isfile(path) and os.path.samefile(self, path)
+
+    def has_bytes_of(self, other: "Place") -> bool:
+        """Whether two regular files hold the same bytes; false if only one exists. Raises OSError."""
+        if not other.exists() or self.size() != other.size():
+            return False
+        with self.open() as mine, other.open() as theirs:
+            while (piece := mine.read(WINDOW_BYTES)) == theirs.read(WINDOW_BYTES):
+                if not piece:
+                    return True
+        return False
 
     def status(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """As os.stat. Raises OSError."""

@@ -99,7 +99,7 @@ class _ClusterCheck:
         ))  # fmt: skip
 
     def _judge_quorum(self, logs: VoterLogs) -> None:
-        """Reports committed metadata that a majority of the voters can elect a leader without."""
+        """Reports voters that lack committed metadata, if they may be a majority, which can elect a leader."""
         if (lost := logs.lost_end()) is not None:
             numbers, source = [log.node for log in lost.lacking], lost.having[0] if lost.having else logs.longest
             is_certain = len(numbers) >= logs.majority

@@ -34,6 +34,7 @@ from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Comparison, Finding, Report
 
 if TYPE_CHECKING:
+    from kseg.node.belonging import Siblings
     from kseg.node.cluster_metadata import Quorum, TopicSettings
     from kseg.recovery.options import TopicIds
     from kseg.segment.isolation import OpenTransactions
@@ -107,12 +108,20 @@ class DryRun(NamedTuple):
 
 class RepairTarget:
     """The directory that a command changes: a partition, or a log directory if ``partition`` is None. ``node``: that of
-    its log directory; ``given``: where its other copies may be; ``topic_ids``: those in its log directory."""
+    its log directory; ``given``: where its other copies may be; ``topic_ids``: those in its log directory;
+    ``siblings``: all targets have the same."""
 
     def __init__(
-        self, path: str, root: str, node: Node, given: GivenCopies, topic_ids: "Callable[[], TopicIds]"
+        self,
+        path: str,
+        root: str,
+        node: Node,
+        given: GivenCopies,
+        topic_ids: "Callable[[], TopicIds]",
+        siblings: "Callable[[], Siblings]",
     ) -> None:
         self.path, self.node, self._given, self._topic_ids = path, node, given, topic_ids
+        self._siblings = siblings
         self.partition = None if root == path else parse_partition_name(directory_name(path))
         self._outcomes: dict[tuple[tuple[str, str | None], ...], DryRun] = {}
         self._compared: dict[str, tuple[int, bool]] = {}
@@ -165,9 +174,11 @@ class RepairTarget:
         if key not in self._outcomes:
             given: dict[str, Any] = {"mode": SALVAGE if "--from-replica" in options else BROKER}
             given |= {name.strip("-").replace("-", "_"): value is None or value for name, value in options.items()}
-            planner: Callable[..., RecoveryPlanner] = partial(RecoveryPlanner, filled(RecoverOptions, given))
+            planner: Callable[..., RecoveryPlanner]
             if "--undelete" in options:
                 planner = partial(RestorePlanner, filled(RestoreOptions, given))
+            else:
+                planner = partial(RecoveryPlanner, filled(RecoverOptions, given), siblings=self._siblings())
             recording = Recording()
             with suppress(KsegError, OSError):  # then the command fails, and removes nothing
                 run([self.path], partial(planner, make_checks=RecoveryChecks), ChangeOptions(is_dry=True), recording)

@@ -36,11 +36,9 @@ from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, integ
 from kseg.stores.no_follow import resolved
 from kseg.stores.place import Place
 from kseg.verification.metadata import judge_snapshot
-from kseg.verification.partition import LogSpan, PartitionCheck, add_unread
+from kseg.verification.partition import LogSpan, PartitionCheck, add_unread, unknown_text
 from kseg.verification.report import NO_DETAILS, Details, Report
 
-_OF_CONFLUENT = (".tierstate", ".tierstate.mutable", ".checksum", ".checksums", ".adler")
-"""Suffixes of files of tiered storage and of checksums that Confluent Server writes."""
 _ROOT = 0
 """The user who can write everything."""
 _Status = Callable[..., os.stat_result]
@@ -122,17 +120,6 @@ def _own_files(directory: LogDirectory, node: Node, report: Report, level: int) 
     )
     if unknown:
         report.add("unknown-file", directory.path, unknown_text(unknown))
-
-
-def unknown_text(names: list[str]) -> str:
-    """Returns a sentence on files that Kafka's brokers do not know, by who has made them."""
-    makers = {
-        "deleted, but still open over NFS": [name for name in names if name.startswith(".nfs")],
-        "of Confluent Server": [name for name in names if name.endswith(_OF_CONFLUENT)],
-    }
-    known = {name for some_names in makers.values() for name in some_names}
-    makers["that no broker knows"] = [name for name in names if name not in known]
-    return "; ".join(f"files {who}: {some(found)}" for who, found in makers.items() if found)
 
 
 def told_id(directory: LogDirectory, node: Node) -> tuple[str, Details]:

@@ -4,7 +4,6 @@
 """
 
 import stat
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,7 +18,7 @@ from kseg.node.server_properties import ServerProperties
 from kseg.releases.release import Era
 from kseg.segment.files import PARTITION_FILES, Listing, SegmentFile, segment_stem
 from kseg.segment.items import Damage
-from kseg.segment.paths import packing_of, read_head
+from kseg.segment.paths import packing_of, read_head, some
 from kseg.segment.survey import BatchProblem, HeaderRows, open_survey
 from kseg.stores.place import LINK_REFUSAL, Place
 from kseg.stores.remote.keys import RemoteChoice
@@ -134,6 +133,21 @@ def why_no_file(path: str) -> str:
     return "not a regular file"
 
 
+_OF_CONFLUENT = (".tierstate", ".tierstate.mutable", ".checksum", ".checksums", ".adler")
+"""Suffixes of files of tiered storage and of checksums that Confluent Server writes."""
+
+
+def unknown_text(names: list[str]) -> str:
+    """Returns a sentence on files that Kafka's brokers do not know, by who has made them."""
+    makers = {
+        "deleted, but still open over NFS": [name for name in names if name.startswith(".nfs")],
+        "of Confluent Server": [name for name in names if name.endswith(_OF_CONFLUENT)],
+    }
+    known = {name for some_names in makers.values() for name in some_names}
+    makers["that no broker knows"] = [name for name in names if name not in known]
+    return "; ".join(f"files {who}: {some(found)}" for who, found in makers.items() if found)
+
+
 def add_archive(place: Place, report: Report) -> None:
     """Reports damage to an archive or compressed file itself."""
     for problem in () if place.tree is None else place.tree.problems:
@@ -221,7 +235,7 @@ class PartitionCheck:
     """Its entries, if all of it is checked."""
     segments: list[CheckedSegment] = field(default_factory=list)
     topic_id: str | None = None
-    """The topic id in partition.metadata, once `TopicIdRule` has read it."""
+    """The topic id in partition.metadata, once `kseg.verification.metadata` has read it."""
     first_epoch: int | None = None
     """Where the first leader epoch begins, once `EpochRule` has read it."""
     holds_gaps: bool = False
@@ -236,10 +250,6 @@ class PartitionCheck:
     """The base name of ``directory``."""
     outlook: "Outlook | None" = None
     """What a salvage restores; `kseg.verification.gaps` computes it if it is needed."""
-
-    def __post_init__(self) -> None:
-        self.codes_before = Counter(self.report.totals.codes)
-        """The findings before this partition."""
 
     @property
     def name(self) -> str:

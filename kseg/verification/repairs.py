@@ -28,10 +28,11 @@ from kseg.verification.copies import GivenCopies, Options, RepairTarget
 from kseg.verification.report import Finding, Need, RepairStep
 
 if TYPE_CHECKING:
+    from kseg.node.belonging import Siblings
     from kseg.recovery.options import TopicIds
 
 
-def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
+def with_coordinator_facts(finding: Finding, target: RepairTarget) -> Finding:
     """Returns a finding of a transaction with facts of __transaction_state and __consumer_offsets: the transactional id
     of its producer, null if unknown; of an open transaction also its state, a verdict, and the groups that wait."""
     from kseg.node import coordinators
@@ -164,7 +165,7 @@ class Repairs:
         self._directory_of = cache(self._find_directory)
         self._targets: dict[str, RepairTarget] = {}
         self._nodes, self._given = nodes, GivenCopies(nodes, others or Nodes())
-        self._topic_ids = cache(self._topic_ids_in)
+        self._topic_ids, self._siblings = cache(self._topic_ids_in), cache(self._new_siblings)
         self._wanted: dict[tuple[str, str], _Wanted] = {}
         self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
         self._foreign: set[str] = set()
@@ -183,7 +184,7 @@ class Repairs:
             if self._is_partition(path):
                 root = Place(path.rstrip("/")).parent or os.path.normpath(Place(path) / "..")
             topic_ids = partial(self._topic_ids, root)
-            self._targets[path] = RepairTarget(path, root, self._nodes.at(root), self._given, topic_ids)
+            self._targets[path] = RepairTarget(path, root, self._nodes.at(root), self._given, topic_ids, self._siblings)
         return self._targets[path]
 
     def _find_directory(self, file: str) -> str | None:
@@ -207,6 +208,11 @@ class Repairs:
         from kseg.recovery.options import TopicIds
 
         return TopicIds(self._nodes.at(root), root)
+
+    def _new_siblings(self) -> "Siblings":
+        from kseg.node.belonging import Siblings
+
+        return Siblings()
 
     def path_of(self, finding: Finding) -> str:
         """Returns the path that a repair of the finding is for; its file if there is none."""

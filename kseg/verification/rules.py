@@ -29,7 +29,7 @@ def rules_of(partition: PartitionCheck) -> list[Rule]:
         BatchRule, IndexRule, ProducerRule, side_files.EpochRule, CleanerRule, side_files.judge_checkpoints,
         side_files.judge_leftovers, metadata.judge_partition_metadata,
         *((metadata.MetadataLogRule,) if topic == METADATA_TOPIC else ()), side_files.judge_pending_changes,
-        side_files.judge_foreign_batches, *((judge_topic,) if topic in internal_topics.TOPICS else ()), judge_owner,
+        side_files.ForeignBatchesRule, *((judge_topic,) if topic in internal_topics.TOPICS else ()), judge_owner,
         *of_release,
     )  # fmt: skip
     return [rule(partition) if isinstance(rule, type) else FinalCheck(partition, rule) for rule in rules]

@@ -1,6 +1,7 @@
 """Checks the files beside the segments of a partition: checkpoints, leftovers, pending changes, single side files."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
@@ -25,8 +26,7 @@ from kseg.stores.source import named, open_source
 from kseg.verification import partition as partition_check
 from kseg.verification.gaps import outlook_of, shows_cleaning
 from kseg.verification.indexes import SUFFIXES, IndexRule
-from kseg.verification.log_directories import unknown_text
-from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
+from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule, unknown_text
 
 _DIGITS = 20
 _USUAL = frozenset({suffixes.LOG, *suffixes.SIDE_SUFFIXES})
@@ -264,20 +264,29 @@ _CAUSED = frozenset({
 """Findings that foreign batches cause."""
 
 
-def judge_foreign_batches(partition: PartitionCheck) -> None:
+class ForeignBatchesRule(Rule):
     """Reports segments whose batches belong to another partition (`kseg.node.belonging`). All files of the partition
     are read again for it, so this is done only after another finding that such batches cause."""
-    found = partition.report.totals.codes - partition.codes_before
-    is_log = partition.directory is not None and all(one.file.kind == suffixes.LOG for one in partition.segments)
-    if partition.settings.level == QUICK or not is_log or _CAUSED.isdisjoint(found):
-        return
-    from kseg.node.belonging import FOREIGN_BATCHES, foreign_segments  # few partitions have such findings
 
-    for one in foreign_segments(partition.name, partition.broker):
-        if partition.settings.is_live and one.path == partition.segments[-1].path:
-            continue  # its side files were read at other moments
-        text = f"{one.records} records, offsets {one.first} to {one.last}: {one.reason}"
-        partition.report.add(FOREIGN_BATCHES, one.path, text, offset=one.first, details=one.details())
+    def __init__(self, partition: PartitionCheck) -> None:
+        super().__init__(partition)
+        self._codes_before = Counter(partition.report.totals.codes)
+
+    def finish(self) -> None:
+        partition = self.partition
+        found = partition.report.totals.codes - self._codes_before
+        is_log = partition.directory is not None and all(one.file.kind == suffixes.LOG for one in partition.segments)
+        if partition.settings.level == QUICK or not is_log or _CAUSED.isdisjoint(found):
+            return
+        # Few partitions have such findings.
+        from kseg.node.belonging import FOREIGN_BATCHES, Siblings, foreign_segments
+
+        siblings = None if partition.settings.is_live else partition.buffers.kept("siblings", Siblings)
+        for one in foreign_segments(partition.name, partition.broker, siblings=siblings):
+            if partition.settings.is_live and one.path == partition.segments[-1].path:
+                continue  # its side files were read at other moments
+            text = f"{one.records} records, offsets {one.first} to {one.last}: {one.reason}"
+            partition.report.add(FOREIGN_BATCHES, one.path, text, offset=one.first, details=one.details())
 
 
 def judge_pending_changes(partition: PartitionCheck) -> None:

@@ -1,5 +1,6 @@
 """A caller of the Python interface passes mypy --strict."""
 
+import ast
 import itertools
 import os
 import pickle
@@ -78,6 +79,11 @@ def records(path: Path, **selection: Any) -> None:
 
 def scanned(path: Path, **arguments: Any) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    kseg.scan(path, **arguments)
+
+
+def scanned_and_read(path: Path, **arguments: Any) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     kseg.scan(path, **arguments).to_arrow()
 
 
@@ -103,7 +109,7 @@ def split(path: Path, size: int) -> None:
     (scanned, {"mode": "entries", "offsets": (1, 2)}, "offsets: not in mode entries"),
     (scanned, {"mode": "batches", "key": b"k"}, "key: not in mode batches"),
     (scanned, {"mode": "commits", "isolation": "read_committed"}, "isolation: not in mode commits"),
-    (scanned, {"mode": "findings", "topics": "nope"}, "nope"),
+    (scanned_and_read, {"mode": "findings", "topics": "nope"}, "nope"),
     (scanned, {"level": "deep"}, "level: not in mode records"),
     (scanned, {"mode": "batches", "now": 3}, "now: not in mode batches"),
     (scanned, {"schemas": "schemas"}, "schemas: needs keys or values"),
@@ -216,8 +222,23 @@ def test_importing_the_package_imports_nothing_else() -> None:
     assert done.stdout.split() == ["kseg"]
 
 
+def test_the_public_names_are_listed_before_their_first_use() -> None:
+    script = "import kseg; print(*(name for name in dir(kseg) if name[0] != '_'))"
+    done = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True, check=True, env=PLAIN)
+    assert done.stdout.split() == sorted({*kseg._HOMES, "TYPE_CHECKING"})
+    assert sorted(kseg.__all__) == sorted({*kseg._HOMES, "__version__"})
+
+
+def test_type_checkers_see_the_names_that_are_resolved_on_use() -> None:
+    """Both are written down by hand: the imports for type checkers, and the table for `__getattr__`."""
+    tree = ast.parse(Path(kseg.__file__).read_text())
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and isinstance(node.test, ast.Name)]
+    imports = [each for block in blocks for each in block.body if isinstance(each, ast.ImportFrom)]
+    assert {alias.asname: each.module for each in imports for alias in each.names} == kseg._HOMES
+    assert all(alias.asname == alias.name for each in imports for alias in each.names)
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    assert {*kseg.__all__} <= {*dir(kseg)}
     with pytest.raises(AttributeError, match="no attribute 'scam'"):
         kseg.scam  # noqa: B018
 

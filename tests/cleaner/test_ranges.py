@@ -23,7 +23,8 @@ from kseg.cleaner.log import (
     read_segments,
     segments_between,
 )
-from kseg.cleaner.settings import CleanerSettings
+from kseg.cleaner.settings import CleanerSettings, settings_for
+from kseg.errors import UnsupportedError
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
 from kseg.node.log_directory import BrokerState
 
@@ -130,6 +131,23 @@ def test_offsets_that_overflow_an_index_start_another_group() -> None:
 def test_the_age_of_a_segment_that_is_too_recent(now_ms: int, age: str) -> None:
     (stop,) = cleanable(segments(0, 10, 20)[1:], now_ms=now_ms, min_lag_ms=10_000).stops
     assert f"its newest record is {age}, " in stop.text
+
+
+@pytest.mark.parametrize(("name", "text", "number"), [
+    ("delete.retention.ms", " +5 ", 5), ("delete.retention.ms", str(1 << 63), None), ("segment.bytes", "1_000", None),
+    ("segment.bytes", str(1 << 31), None), ("min.cleanable.dirty.ratio", " 0.25", 0.25),
+    ("min.cleanable.dirty.ratio", "half", None),
+])  # fmt: skip
+def test_a_setting_of_a_topic_is_read_as_java_reads_it(name: str, text: str, number: float | None) -> None:
+    def settings() -> CleanerSettings:
+        return settings_for(CleanerSettings(0), {}, lambda each: (text if each == name else None, "topic"))[0]
+
+    if number is None:
+        with pytest.raises(UnsupportedError, match=f"{name} is {text!r}, not a number"):
+            settings()
+    else:
+        found = settings()
+        assert number in (found.delete_retention_ms, found.segment_bytes, found.min_ratio)
 
 
 # What the log cleaner waits for, in partitions that a broker wrote.

@@ -2,11 +2,14 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.command import Kseg
-from kseg.node.belonging import COPIES, foreign_segments
+from kseg.node import belonging
+from kseg.node.belonging import COPIES, Siblings, foreign_segments
+from kseg.segment.survey import SegmentSurvey, open_survey
 from recovery.partitions import TESTDATA
 from segment.segments import sealed, spans
 from verification.partitions import changed
@@ -56,6 +59,38 @@ def test_a_replaced_segment_is_told(name: str, other: str, number: int, beside: 
     assert (COPIES in {one.kind for one in found[0].evidence}) == beside
     data = there.read_bytes()
     assert found[0].records == sum(int.from_bytes(data[at + 57 : at + 61], "big") for at, _ in spans(data))
+
+
+@pytest.mark.parametrize("count", [2, 6])
+def test_partitions_with_the_same_batches_are_not_read_for_each_pair(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = copied(tmp_path / "logs", "zs-2")
+    paths = [root / f"t-{number}" for number in range(count)]
+    for number, path in enumerate(paths):
+        shutil.copytree(CLEAN / "txn-5", path)
+        first, last = logs(path)
+        shutil.copyfile(logs(CLEAN / "zs-2")[0], first)
+        data, time = last.read_bytes(), number.to_bytes(8, "big")
+        last.write_bytes(b"".join(sealed(data[at : at + size], 27, time) for at, size in spans(data)))
+    opened = list[str]()
+
+    def opening(path: str, *more: Any, **named: Any) -> SegmentSurvey:
+        opened.append(path)
+        return open_survey(path, *more, **named)
+
+    monkeypatch.setattr(belonging, "open_survey", opening)
+
+    def found(siblings: Siblings | None) -> list[list[tuple[str, dict[str, Any]]]]:
+        opened.clear()
+        every = [foreign_segments(str(path), siblings=siblings) for path in paths]
+        return [[(one.path, one.details()) for one in of_partition] for of_partition in every]
+
+    alone, siblings = found(None), Siblings()
+    assert [[Path(path).name for path, _ in one] for one in alone] == [[logs(paths[0])[0].name]] * count
+    assert len(opened) == count * (2 + count), "its own segments, that of zs-2 and those of all others"
+    assert found(siblings) == alone
+    assert len(opened) == count * 2 + count + 1
 
 
 @pytest.mark.parametrize("name", PARTITIONS)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cleaner.building import NewRecord, build_record_batch
+from kseg.decoders import keyed
 from kseg.node.coordinators import CommittedOffsets
 from kseg.segment.items import RecordBatch
 from segment.reading import items_at
@@ -49,6 +50,12 @@ def test_the_key_versions_mean_the_same() -> None:
     assert not each["metadata"]
     found.add(batch((2, b"\0\0" + PLACE + b"more", None)))
     assert list(found.found()) == []
+
+
+def test_no_text_is_made_of_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keyed, "json_text", lambda _: pytest.fail("nobody reads it"))
+    found = replayed([*BATCHES, batch((0, *commit(PLACE, 5)), (1, b"\0\1" + PLACE[:-1] + b"\4", b"\0\x63"))])
+    assert {each["error"] is None for each in found.found()} == {True, False}
 
 
 def test_positions_are_those_of_the_decoded_commits() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from cli.command import TESTDATA
 from kseg.node.log_directory import LogDirectory
-from kseg.node.node import CHECKPOINT, DEFAULT, NAME, TOPIC, UNKNOWN, Nodes
-from kseg.node.server_properties import read_server_properties
+from kseg.node.node import Nodes
+from kseg.node.server_properties import CHECKPOINT, DEFAULT, NAME, TOPIC, UNKNOWN, read_server_properties
 from node.disks import dealt, properties_of
 
 CLEAN = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"

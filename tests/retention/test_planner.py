@@ -272,8 +272,21 @@ def test_an_option_wins_over_the_topic_and_the_topic_over_nothing() -> None:
     assert limits_of(told, RetainOptions(policy="compact")).deletes is False
     assert values(limits_of(partition_with({"cleanup.policy": ""}), RetainOptions())) == (-1, -1, False)
     assert limits_of(partition_with({"remote.storage.enable": "true"}), RetainOptions()).refusal
-    with pytest.raises(KsegError, match="not a number"):
-        limits_of(partition_with({"retention.ms": "soon"}), RetainOptions())
+
+
+@pytest.mark.parametrize(("text", "limit"), [
+    ("+5", 5), ("-1", -1), (" \t7\0", 7), ("007", 7), ("٣", 3), (str((1 << 63) - 1), (1 << 63) - 1),
+    (str(1 << 63), None), ("soon", None), ("1_000", None), ("1 000", None), ("\u00a07", None), ("", None),
+])  # fmt: skip
+def test_a_limit_is_read_as_java_reads_it(text: str, limit: int | None) -> None:
+    for name in ("retention.ms", "retention.bytes"):
+        partition = partition_with({name: text})
+        if limit is None:
+            with pytest.raises(KsegError, match="not a number"):
+                limits_of(partition, RetainOptions())
+        else:
+            assert limit in values(limits_of(partition, RetainOptions()))
+        assert name != "retention.ms" or partition.state.retention_ms == limit
 
 
 # Why a segment stays: the clock's limits to the millisecond.

@@ -89,11 +89,9 @@ def test_lines_end_as_java_ends_them() -> None:
 
 
 def test_numbers_are_those_that_java_reads() -> None:
-    read = [
-        text_files.integer(text, 32)
-        for text in ("+5", "-0012", "2147483647", "2147483648", "1_0", " 1", "٣", "", "0" * 5000)
-    ]
-    assert read == [5, -12, 2147483647, None, None, None, None, None, 0]
+    texts = ("+5", "-0012", "2147483647", "2147483648", "1_0", " 1", "", "0" * 5000, "٣", "-1５", "²", "\U0001d7d3")
+    read = [text_files.integer(text, 32) for text in texts]
+    assert read == [5, -12, 2147483647, None, None, None, None, 0, 3, -15, None, None]
 
 
 def test_partition_metadata() -> None:

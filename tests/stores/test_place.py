@@ -5,6 +5,7 @@ import io
 import os
 import pickle
 import tarfile
+import tracemalloc
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,27 @@ def test_a_name_in_an_archive_keeps_its_tree(tmp_path: Path) -> None:
         assert sorted(log.parent.names()) == ["0.index", "0.log"]
         assert (log.parent / ".." / "." / "a-0").is_dir()
         assert (log.parent.parent.parent.inner, log.parent.parent.parent.parent.tree) == ("", None)
+
+
+_MANY = bytes(range(256)) * (16 << 10)
+
+
+@pytest.mark.parametrize(("mine", "theirs", "is_same"), [
+    (b"", b"", True), (b"a", b"b", False), (b"a", b"ab", False), (b"a", None, False), (_MANY, _MANY, True),
+    (_MANY, _MANY[:-1] + b"x", False), (_MANY[: 1 << 20], _MANY[: 1 << 20], True),
+], ids=["empty", "other", "shorter", "only one", "many bytes", "last byte", "one piece"])  # fmt: skip
+def test_bytes_of_files_are_compared_in_pieces(
+    tmp_path: Path, mine: bytes, theirs: bytes | None, is_same: bool
+) -> None:
+    one, other = Place(tmp_path / "one"), Place(tmp_path / "other")
+    for path, content in ((one, mine), (other, theirs)):
+        if content is not None:
+            Path(path).write_bytes(content)
+    tracemalloc.start()
+    assert one.has_bytes_of(other) is is_same
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 << 20
 
 
 def test_a_place_in_an_archive_passes_between_processes(tmp_path: Path) -> None:

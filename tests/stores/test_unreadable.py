@@ -7,20 +7,24 @@ import pytest
 
 import kseg
 from failing_disk import PAGE, FailDisk
+from kseg.cleaner.log import DamagedError, windows
 from kseg.segment.items import Damage
 from kseg.segment.survey import DEEP, FULL, QUICK, HeaderRows, open_survey
+from kseg.stores import source
 from kseg.stores.extent import Extent
 from kseg.stores.source import overlapping, read_around, unreadable_ranges
+from kseg.stores.windows import Buffers
 from segment.segments import TESTDATA, entries
 
 SEGMENT = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"
 
 
 def segment_of(path: Path, size: int) -> list[tuple[int, int]]:
-    """Writes intact batches of about ``size`` bytes; returns the start and end of each."""
-    taken, at, extents = [], 0, []
+    """Writes intact batches of about ``size`` bytes, with rising offsets; returns the start and end of each."""
+    taken, at, extents, offset = [], 0, [], 0
     for batch in cycle(entries(SEGMENT.read_bytes())):
-        taken.append(batch)
+        taken.append(offset.to_bytes(8, "big") + batch[8:])  # the checksum does not cover the offset
+        offset += int.from_bytes(batch[23:27], "big") + 1
         extents.append((at, at + len(batch)))
         at += len(batch)
         if at >= size:
@@ -106,3 +110,36 @@ def test_ranges_are_whole_pages_joined(tmp_path: Path, fail_disk: FailDisk) -> N
     assert found == whole[10 : 7 * PAGE]
     assert overlapping(expected, 2 * PAGE, 5 * PAGE + 1) == [(2 * PAGE, 3 * PAGE), (5 * PAGE, 5 * PAGE + 1)]
     assert overlapping(expected, 3 * PAGE, 5 * PAGE) == []
+
+
+def cleaner_windows(path: Path) -> int:
+    """Returns the number of batches that the cleaner reads."""
+    return sum(window.count for window in windows(str(path), Buffers()))
+
+
+@pytest.mark.parametrize("size", [12_000, 300_000])
+def test_the_cleaner_names_unreadable_bytes(size: int, tmp_path: Path, fail_disk: FailDisk) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    segment_of(path, size)
+    fail_disk(path, 2 * PAGE, 3 * PAGE)
+    with pytest.raises(kseg.UnreadableError, match=rf"bytes {2 * PAGE} to {3 * PAGE - 1}\)"):
+        cleaner_windows(path)
+
+
+def test_the_cleaner_takes_what_a_second_read_gives(tmp_path: Path, fail_disk: FailDisk) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    extents = segment_of(path, 300_000)
+    fail_disk(path, 2 * PAGE, 3 * PAGE, times=1)
+    assert cleaner_windows(path) == len(extents)
+
+
+@pytest.mark.parametrize("size", [12_000, 300_000])
+def test_damage_is_not_looked_for_on_the_disk(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    extents = segment_of(path, size)
+    data = bytearray(path.read_bytes())
+    data[extents[1][1] - 1] ^= 1
+    path.write_bytes(data)
+    monkeypatch.setattr(source, "unreadable_ranges", lambda *_: pytest.fail("the file is read a second time"))
+    with pytest.raises(DamagedError, match=f"damaged at position {extents[1][0]}:"):
+        cleaner_windows(path)

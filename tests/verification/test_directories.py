@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kseg.errors import PathError
 from kseg.findings.table import KINDS
 from kseg.recovery.options import node_file_problems
 from kseg.verification.log_directories import topic_partition
@@ -23,6 +24,12 @@ def test_no_directory_around_a_partition_says_nothing(tmp_path: Path) -> None:
     shutil.copytree(REAL / "dplain-0", tmp_path / "dplain-0")
     assert check(tmp_path / "dplain-0").codes == []
     assert check(tmp_path).codes == []
+
+
+def test_a_directory_of_other_things_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(PathError, match="nothing of Kafka's in it"):
+        check(tmp_path)
 
 
 @pytest.mark.parametrize(

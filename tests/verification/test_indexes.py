@@ -421,7 +421,7 @@ def test_missing_indexes(partition: Path, tmp_path: Path) -> None:
     ]
     (partition / f"{STEM}.index").unlink()
     assert codes(partition) == codes(partition, QUICK) == ["index-missing"]
-    assert codes(partition / f"{STEM}.log") == []  # somebody's copy of partition file
+    assert codes(partition / f"{STEM}.log") == []  # a copy of the .log alone lacks nothing
     (partition / f"{STEM}.timeindex").touch()
     assert codes(partition / f"{STEM}.log") == ["index-missing"]
 

@@ -20,7 +20,7 @@ from kseg.formats.suffixes import CLEANED, DELETED, INDEX_SUFFIXES, LOG, LOG_07,
 from kseg.kernel.layout.headers import CONTROL, TRANSACTIONAL
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_STATE, FRAME_WIDTH, RECORDS_RIGHT
 from kseg.kernel.scan.frames import WALK_RECORDS
-from kseg.node.belonging import FOREIGN_BATCHES, WeighedSegment, foreign_segments, index_fits
+from kseg.node.belonging import FOREIGN_BATCHES, Siblings, WeighedSegment, foreign_segments, index_fits
 from kseg.recovery.broker.loading import PartitionLoad, delete_marked
 from kseg.recovery.broker.producer_state import produced
 from kseg.recovery.broker.segments import BrokerSegment, intact_in, remaining
@@ -106,7 +106,7 @@ class Attempt:
     """One attempt to salvage a partition; call `plan` or `forecast` once.
 
     ``rejected``: the batches that a broker's loader rejects, by first offset; without ``keeps_snapshots`` it rejects
-    all existing snapshots too.
+    all existing snapshots too. ``siblings``: as of `foreign_segments`.
     """
 
     def __init__(
@@ -118,9 +118,10 @@ class Attempt:
         batch_filter: BatchFilter,
         rejected: Mapping[int, Problem] | None = None,
         keeps_snapshots: bool = True,
+        siblings: Siblings | None = None,
     ) -> None:
         self.workspace = start.workspace(directory)
-        self.scratch = scratch
+        self.scratch, self._siblings = scratch, siblings
         self._sources = segment_sources(self.workspace)
         self._source_names = {source.name for source in self._sources}
         for name in () if keeps_snapshots else self._snapshots():
@@ -219,7 +220,7 @@ class Attempt:
         """Finds the segments, without batches of another partition, and decides which batches each one gets."""
         self.drafts, self.others = assemble(self._sources, self._scan_file, self.load.epochs)
         if _is_odd(self.drafts, self.others):
-            foreign = foreign_segments(self.workspace.directory, scratch=self.scratch)
+            foreign = foreign_segments(self.workspace.directory, scratch=self.scratch, siblings=self._siblings)
             self._foreign = {os.path.basename(one.path): one for one in foreign}
             if foreign:  # once more, without the files of another partition
                 self.drafts, self.others = assemble(self._sources, self._scan_file, self.load.epochs)

@@ -512,9 +512,9 @@ def _received(found: Outcome | None) -> Outcome | None:
         steps = found.plan.steps
         Workspace.made_bytes += sum(len(p) for step in steps for p in step.pieces if isinstance(p, bytes))
         if Workspace.made_bytes > SPILL_BYTES:
-            files = spill({str(k): File(None, step.size, step.pieces) for k, step in enumerate(steps)})
-            for k, file in files.items():
-                steps[int(k)] = replace(steps[int(k)], pieces=file.pieces)
+            files = [File(None, step.size, step.pieces) for step in steps]
+            spill(files)
+            steps[:] = [replace(step, pieces=file.pieces) for step, file in zip(steps, files, strict=True)]
     return found
 
 

@@ -26,7 +26,7 @@ from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.files import LOCK_NAME, bounded
 from kseg.stores.no_follow import is_directory, names_in, read_file, resolved, status_of
 from kseg.stores.place import Place
-from kseg.stores.stored_object import is_url, shown
+from kseg.stores.stored_object import StoredObject, is_url, shown
 
 if TYPE_CHECKING:
     from kseg.stores.object_urls import UrlObjects
@@ -405,14 +405,16 @@ def resumable_store_output(
 
     Raises PathError if the store has other objects or cannot be written, KsegError for a record of another request.
     """
-    output = _StoreOutput(store, work_directory, request)
-    if next(iter(store.list()), None) is None:
-        output.write_record()
-    elif not any(found.name == RECORD for found in store.folder("")[0]):
-        raise PathError(f"{store.root}: already exists; nothing was written")
-    else:
+    output, files, folders = _StoreOutput(store, work_directory, request), list[StoredObject](), list[str]()
+    with suppress(FileNotFoundError):
+        files, folders = store.folder("")
+    if any(found.name == RECORD for found in files):
         content = store.read(RECORD, 0, MAX_MANIFEST_BYTES)
         output.load(lambda: content)
+    elif files or folders:
+        raise PathError(f"{store.root}: already exists; nothing was written")
+    else:
+        output.write_record()
     yield output
 
 

@@ -262,8 +262,13 @@ def wide(batch: bytes, last_delta: int) -> bytes:
     return sealed(batch, 23, last_delta.to_bytes(4, "big"))
 
 
+@pytest.mark.parametrize("rows", [2048, 1, 2])
 @pytest.mark.parametrize(("last_delta", "is_doubted"), [(1, False), (2, True), (5, True)])
-def test_a_batch_of_more_offsets_than_records_before_the_next(last_delta: int, is_doubted: bool, path: Path) -> None:
+def test_a_batch_of_more_offsets_than_records_before_the_next(
+    last_delta: int, is_doubted: bool, rows: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``rows``: the batches that the scan follows at once."""
+    monkeypatch.setattr(segment_scan, "_EVENTS", 4 * rows)
     found = [keyed_batch(1000, b"ab"), wide(keyed_batch(1002, b"ab"), last_delta), keyed_batch(1004, b"ab")]
     path.write_bytes(b"".join(found))
     draft, size = scanned(path, 1000), len(found[0])
@@ -271,8 +276,9 @@ def test_a_batch_of_more_offsets_than_records_before_the_next(last_delta: int, i
         (size, 2 * size, 1002, 1002 + last_delta)
     ] * is_doubted
     assert all(run.doubt for run in draft.misplaced)
-    firsts = [(part.first, part.last) for part in draft.parts]
-    assert firsts == ([(1000, 1001), (1004, 1005)] if is_doubted else [(1000, 1005)])
+    offsets = [(part.first, part.last) for part in draft.parts]
+    assert offsets == ([(1000, 1001), (1004, 1005)] if is_doubted else [(1000, 1005)])
+    assert list(draft.parts.records) == ([2, 2] if is_doubted else [6])
 
 
 @pytest.mark.parametrize(("place", "expected"), [(1, 1002), (2, 1004)])

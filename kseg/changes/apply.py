@@ -344,11 +344,12 @@ def _check_space(plan: Plan, keeping: Keeping, author: Author | None) -> None:
     try:
         check_free(plan.directory, needed + record_bytes(plan), 0)
     except KsegError as error:
-        words = author.arguments if author is not None and author.arguments is not None else ("--quarantine",)
-        if "--quarantine" not in words and keeping.keeps and not is_elsewhere:
+        arguments = author.arguments if author else None
+        is_kept_here = keeping.keeps and not is_elsewhere
+        if is_kept_here and arguments is not None and "--quarantine" not in arguments:
             steps = freeing_steps(plan)
             if steps is not None and steps.room_bytes <= free_bytes(plan.directory):
-                line = shell_line(["kseg", *words, "--no-quarantine"])
+                line = shell_line(["kseg", *arguments, "--no-quarantine"])
                 text = f"{error}; removed bytes that are kept free no space: without them it works:"
                 raise KsegError.with_command(text, line) from None
         raise

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kseg.changes.manifest import Change  # its import takes 10 ms, which partitions without changes do not need
 
 FOLDER = ".kseg-quarantine"
+MANIFEST = "manifest.json"
 PREPARING, ENDED = ".preparing", ".ended"
 _MAX_DIGITS = 9
 
@@ -163,7 +164,7 @@ def was_interrupted(directory: str) -> bool:
 
 def forget(change: "Change", disk: Disk) -> None:
     """Removes link and record of a change, whose own record is in the partition now, or which is taken back."""
-    for path in (change.path(LINK), Place(change.kept) / "manifest.json"):
+    for path in (change.path(LINK), Place(change.kept) / MANIFEST):
         if Place(path).lexists():
             disk.unlink(path)
     disk.sync_directory(change.directory)
@@ -175,7 +176,7 @@ TEMPORARY_FILE = ".kseg-new-file"
 OWN_NAMES = (FOLDER, TEMPORARY_FILE, LINK)
 """Names of kseg in a partition."""
 
-_RECORDS = ("manifest.json", "manifest.json.tmp")
+_RECORDS = (MANIFEST, f"{MANIFEST}.tmp")
 """See `kseg.changes.full_disk`."""
 
 

@@ -569,7 +569,8 @@ class PathRun:
         planner = self.planner
         change = LogDirectoryChange(
             self.root, planner.command, planner.root_names, self.options.keeping, keeps_marker=planner.keeps_marker,
-            path_name=directory_name(self.path) * self.is_single, author=Author.present(self.options.arguments),
+            path_name=directory_name(self.path) if self.is_single else "",
+            author=Author.present(self.options.arguments),
         )  # fmt: skip
         if self.is_single and not planner.with_root and not change.is_begun:
             change.leave_root_files()

@@ -31,9 +31,8 @@ from kseg.changes import accepted_gaps, manifest, quarantine
 from kseg.changes.content import copy_owner, created_state, delta_lines, deltas_of, make_file, new_content, write_pieces
 from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_in, end_with_parent, opened
 from kseg.changes.disk_space import freeing_steps, kept_bytes, record_bytes, space_of
-from kseg.changes.manifest import DONE, Change, ChangedSinceError, ExpectedStates
+from kseg.changes.manifest import DONE, Author, Change, ChangedSinceError, ExpectedStates
 from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, FileState, Piece, Plan, Range, Step, file_state
-from kseg.changes.record_json import Author
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, errors_at, is_system_error, text_of
 from kseg.quantities import shell_line
 from kseg.runtime.threads import usable_cores

@@ -85,9 +85,8 @@ def apply_freeing(
 ) -> Change:
     """Applies the steps of a plan, and then writes the record of the change, for which they have made room.
 
-    What they remove is kept on another file system, with the record until it can be written in the partition: a change
-    that is interrupted before is taken back. Raises KsegError if nothing was changed,
-    otherwise StoppedHalfwayError.
+    Removed bytes are kept on another file system, with the record until it can be written in the partition: a change
+    that is interrupted before is taken back. Raises KsegError if nothing was changed, otherwise StoppedHalfwayError.
     """
     change, done = new_change(plan, command, keeping, group, 0, author), 0
     change.state, change.steps = DONE, steps.steps

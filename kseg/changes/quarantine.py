@@ -154,7 +154,8 @@ def check_kept_path(change: "Change") -> None:
 
 
 LINK = f"{OWN_PREFIX}kept"
-"""The link in a partition: it is there from before the first byte is kept until the record is in the partition."""
+"""The link in a partition to bytes kept elsewhere, from before the first is kept until the record is in the partition:
+see `kseg.changes.full_disk`."""
 
 
 def was_interrupted(directory: str) -> bool:
@@ -163,7 +164,8 @@ def was_interrupted(directory: str) -> bool:
 
 
 def forget(change: "Change", disk: Disk) -> None:
-    """Removes link and record of a change, whose own record is in the partition now, or which is taken back."""
+    """Removes the link of a change and the record beside its kept bytes, once the partition has the record or the
+    change is taken back."""
     for path in (change.path(LINK), Place(change.kept) / MANIFEST):
         if Place(path).lexists():
             disk.unlink(path)
@@ -171,17 +173,17 @@ def forget(change: "Change", disk: Disk) -> None:
 
 
 TEMPORARY_FILE = ".kseg-new-file"
-"""The name of a new file without a record until it is whole, which no file that brokers know has."""
+"""The name of a new file that no record names, until it is complete. Brokers have no file of this name."""
 
 OWN_NAMES = (FOLDER, TEMPORARY_FILE, LINK)
 """Names of kseg in a partition."""
 
 _RECORDS = (MANIFEST, f"{MANIFEST}.tmp")
-"""See `kseg.changes.full_disk`."""
+"""The record of an unfinished change beside its kept bytes, and its temporary file: see `kseg.changes.full_disk`."""
 
 
 def remove_kept(path: str, disk: Disk) -> None:
-    """Removes the kept files in a folder elsewhere, and the folder if it is then empty."""
+    """Removes the kept files and the record from a folder elsewhere, and the folder if it is then empty."""
     try:
         names = names_in(path)
     except OSError:

@@ -13,7 +13,6 @@ import kseg
 from kseg.changes import plan
 from kseg.changes.disk import Disk, opened, stored_end
 from kseg.changes.plan import FileState, Step, file_state, is_plain_name
-from kseg.changes.quarantine import MANIFEST
 from kseg.changes.record_json import reader, written
 from kseg.errors import KsegError
 from kseg.formats.json_values import camel_case, fields_of
@@ -28,6 +27,7 @@ from kseg.stores.place import Place
 # After a power cut any subset of the steps may have reached the disk, so each name is checked by itself.
 
 
+MANIFEST = "manifest.json"
 PREPARED, COMMITTED, DONE, ABANDONED = "prepared", "committed", "done", "abandoned"
 STATES = (PREPARED, COMMITTED, DONE, ABANDONED)
 KEPT = "old"

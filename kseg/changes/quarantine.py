@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from kseg.changes.manifest import Change  # its import takes 10 ms, which partitions without changes do not need
 
 FOLDER = ".kseg-quarantine"
-MANIFEST = "manifest.json"
 PREPARING, ENDED = ".preparing", ".ended"
 _MAX_DIGITS = 9
 
@@ -166,6 +165,8 @@ def was_interrupted(directory: str) -> bool:
 def forget(change: "Change", disk: Disk) -> None:
     """Removes the link of a change and the record beside its kept bytes, once the partition has the record or the
     change is taken back."""
+    from kseg.changes.manifest import MANIFEST
+
     for path in (change.path(LINK), Place(change.kept) / MANIFEST):
         if Place(path).lexists():
             disk.unlink(path)
@@ -178,12 +179,12 @@ TEMPORARY_FILE = ".kseg-new-file"
 OWN_NAMES = (FOLDER, TEMPORARY_FILE, LINK)
 """Names of kseg in a partition."""
 
-_RECORDS = (MANIFEST, f"{MANIFEST}.tmp")
-"""The record of an unfinished change beside its kept bytes, and its temporary file: see `kseg.changes.full_disk`."""
-
 
 def remove_kept(path: str, disk: Disk) -> None:
-    """Removes the kept files and the record from a folder elsewhere, and the folder if it is then empty."""
+    """Removes the kept files and the record (`kseg.changes.full_disk`) from a folder elsewhere, and the folder if it is
+    then empty."""
+    from kseg.changes.manifest import MANIFEST
+
     try:
         names = names_in(path)
     except OSError:
@@ -191,7 +192,7 @@ def remove_kept(path: str, disk: Disk) -> None:
             raise
         return  # it could not be made
     for name in sorted(names):
-        if (name.isascii() and name.isdigit()) or name in _RECORDS:
+        if (name.isascii() and name.isdigit()) or name in (MANIFEST, f"{MANIFEST}.tmp"):
             disk.unlink(Place(path) / name)
     remove_if_empty(path, disk)
 

@@ -31,9 +31,8 @@ from kseg.changes import accepted_gaps, manifest, quarantine
 from kseg.changes.content import copy_owner, created_state, delta_lines, deltas_of, make_file, new_content, write_pieces
 from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_in, end_with_parent, opened
 from kseg.changes.disk_space import freeing_steps, kept_bytes, record_bytes, space_of
-from kseg.changes.manifest import DONE, Change, ChangedSinceError, ExpectedStates
+from kseg.changes.manifest import DONE, Author, Change, ChangedSinceError, ExpectedStates
 from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, FileState, Piece, Plan, Range, Step, file_state
-from kseg.changes.record_json import Author
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, errors_at, is_system_error, text_of
 from kseg.quantities import shell_line
 from kseg.runtime.threads import usable_cores
@@ -344,11 +343,12 @@ def _check_space(plan: Plan, keeping: Keeping, author: Author | None) -> None:
     try:
         check_free(plan.directory, needed + record_bytes(plan), 0)
     except KsegError as error:
-        words = author.arguments if author is not None and author.arguments is not None else ("--quarantine",)
-        if "--quarantine" not in words and keeping.keeps and not is_elsewhere:
+        arguments = author.arguments if author else None
+        is_kept_here = keeping.keeps and not is_elsewhere
+        if is_kept_here and arguments is not None and "--quarantine" not in arguments:
             steps = freeing_steps(plan)
             if steps is not None and steps.room_bytes <= free_bytes(plan.directory):
-                line = shell_line(["kseg", *words, "--no-quarantine"])
+                line = shell_line(["kseg", *arguments, "--no-quarantine"])
                 text = f"{error}; removed bytes that are kept free no space: without them it works:"
                 raise KsegError.with_command(text, line) from None
         raise

@@ -1,4 +1,6 @@
-"""Writes the result of a plan to another directory, all or nothing. The partition itself is only read."""
+"""Writes the result of a plan, completely or not at all, to another log directory, and the partition's entries in the
+checkpoints. The partition itself is only read.
+"""
 
 import os
 from collections.abc import Mapping
@@ -25,7 +27,7 @@ from kseg.stores.place import Place
 
 
 def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = "", links: bool = False) -> str:
-    """Writes the partition as the plan would leave it to ``output``/``name``. Returns that path.
+    """Writes the partition to ``output``/``name`` as the plan would leave it. Returns that path.
 
     ``name`` defaults to the name of the partition directory. Unchanged files are copies, which share their blocks with
     the input (copy on write) if the file system can clone files. ``links``: where it cannot, each unchanged .log that
@@ -69,8 +71,8 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
 
 
 def write_root_files(contents: dict[str, bytes], output: str, source: str = "", disk: Disk | None = None) -> None:
-    """Writes files of a log directory. Those of another one, ``source``, are copied as well, without the clean shutdown
-    marker; the new contents replace theirs.
+    """Writes files of a log directory. Those of another one, ``source``, are copied as well, except the clean shutdown
+    marker; ``contents`` replace theirs.
 
     Raises StoppedHalfwayError if a file cannot be written.
     """
@@ -116,7 +118,7 @@ def _write(plan: Plan, file: PlannedFile, target: str, may_link: bool, disk: Dis
         write_pieces(pieces, plan.directory, descriptor, disk)
 
 
-# The entries of checkpoints that copies of partitions take along to the log directory in which they are written.
+# The entries in checkpoints that copies of partitions take along to their new log directory.
 
 Rows = dict[str, dict[TopicPartition, int]]
 """The entries of each checkpoint file."""
@@ -125,7 +127,7 @@ CopiedRows = dict[str, dict[TopicPartition, int | None]]
 """The entry of each copied partition in each checkpoint file, None for no entry."""
 
 NEEDED_BY_COPIES = (LOG_STARTS, CLEANER_OFFSETS)
-"""The checkpoints whose entries a copy cannot do without: deleted records would come back, and nothing else tells that
+"""The checkpoints whose entries a copy needs: without them deleted records would come back, and nothing else shows that
 a partition is compacted."""
 
 
@@ -156,8 +158,8 @@ def copied_rows(source: str, contents: Mapping[str, bytes], names: Mapping[str, 
 
 
 def checkpoints_with(rows: Rows, copied: CopiedRows) -> dict[str, bytes]:
-    """Returns the contents of the checkpoints that change if ``rows`` get the entries of copied partitions, in place of
-    those that an earlier partition of the name has left."""
+    """Returns the contents of the checkpoints that change if ``rows`` get the entries of copied partitions, which
+    replace those of earlier partitions of the same name."""
     found = {}
     for name, entries in copied.items():
         own = rows.get(name, {})

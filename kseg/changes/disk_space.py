@@ -1,4 +1,6 @@
-"""Computes the disk space that plans need in the file system of their directory, at the peak and permanently."""
+"""Computes the disk space that plans need in the file system of their directory, at the peak and in the end, and the
+order of steps that needs the least.
+"""
 
 import os
 from collections import Counter
@@ -102,7 +104,7 @@ _SUMS = (
 
 
 class Space(NamedTuple):
-    """Additional bytes: the peak, and the difference in the end (below 0 if space is freed)."""
+    """Additional bytes in use: at the peak, and in the end (below 0 if space is freed)."""
 
     peak: int
     left: int
@@ -111,8 +113,8 @@ class Space(NamedTuple):
 def space_of(plan: Plan, links: bool = True, keeps: bool = True) -> Space:
     """Returns the space that a plan needs, without kseg's own manifests and deltas.
 
-    ``links``: deleted and replaced files are kept beside the others by a hard link, which needs no space; otherwise all
-    removed bytes are kept elsewhere. ``keeps``: whether anything is kept.
+    ``links``: deleted and replaced files are kept in the same file system, by hard links, which need no space;
+    otherwise all removed bytes are kept elsewhere. ``keeps``: whether anything is kept.
     """
     deltas, inside = deltas_of(plan), links and keeps
     at = copied = 0
@@ -144,9 +146,7 @@ def space_of(plan: Plan, links: bool = True, keeps: bool = True) -> Space:
 
 
 def kept_bytes(plan: Plan, links: bool) -> int:
-    """Returns the space that kept bytes need in their file system. ``links``: whether files can be kept there by hard
-    links.
-    """
+    """Returns the space that kept bytes need in their file system. ``links``: whole files are kept by hard links."""
     removed_ranges, found = deltas_of(plan).removed_ranges, 0
     for k, step in enumerate(plan.steps):
         if k in removed_ranges:
@@ -157,39 +157,40 @@ def kept_bytes(plan: Plan, links: bool) -> int:
 
 
 def _has_second_link(plan: Plan, step: Step) -> bool:
-    """Whether the step writes a new file, because the file has a second hard link whose bytes must not change."""
+    """Whether the step has to write a new file, because its file has another hard link, whose bytes must not change."""
     try:
         return (Place(plan.directory) / (step.origin or step.file)).status(follow_symlinks=False).st_nlink > 1
     except FileNotFoundError:
         return False
 
 
-# The order of steps for a file system that has no room for the record of a change: what frees space goes first.
+# The order of steps in a file system without room for the record of a change: those that free space come first.
 
 BLOCK_BYTES = 4096
 """The unit in which most file systems give space to files."""
 
 
 JOURNAL_BYTES = 4 * BLOCK_BYTES
-"""Space for the journal of a command, at most, if it changes one partition."""
+"""The most space that the journal of a command takes that changes one partition."""
 
 
 def record_bytes(plan: Plan) -> int:
-    """Returns the largest space that folders, manifest and journal of a change take, and the ends of its new files."""
+    """Returns the most space that the folders, manifest and journal of a change take, and the last blocks of its new
+    files beyond their ends."""
     files = sum(step.makes or step.action in (TRUNCATE, EXTEND) for step in plan.steps)
     return record_bytes_of(files, len(plan.steps))
 
 
 def record_bytes_of(files: int, steps: int) -> int:
-    """Like `record_bytes`, of a plan with so many new files and steps."""
+    """Like `record_bytes`, for a plan with these numbers of new files and steps."""
     return (10 + files) * BLOCK_BYTES + 1000 * steps
 
 
 @dataclass(frozen=True, slots=True)
 class FreeingSteps:
-    """The steps of a plan, those that need no room first. ``writes``: the others, new files that are no logs.
+    """The steps of a plan: ``first`` those that need no space, then ``writes``, the new files, which are no logs.
 
-    ``room_bytes``: the free space that all of them need; ``grown_bytes``: the growth of all files together, below 0 if
+    ``room_bytes``: the free space that all steps need; ``grown_bytes``: the growth of all files together, below 0 if
     they shrink.
     """
 
@@ -204,13 +205,13 @@ class FreeingSteps:
 
     @property
     def recorded_room_bytes(self) -> int:
-        """Returns the free space that they need if journal and manifest are written after them."""
+        """The free space that the steps need if journal and manifest are written after them."""
         return max(self.room_bytes, self.grown_bytes + 4 * BLOCK_BYTES + _in_blocks(600 * len(self.steps)))
 
 
 def freeing_steps(plan: Plan) -> FreeingSteps | None:
-    """Returns None if the plan needs a record, because it writes a log, or its order cannot be changed. Raises
-    OSError.
+    """Returns the steps in that order; None if the plan needs a record first, because it writes a log or its order
+    cannot be changed. Raises OSError.
     """
     writes = [step for step in plan.steps if step.makes and step.size]
     first = [step for step in plan.steps if not (step.makes and step.size)]
@@ -252,7 +253,8 @@ def _in_blocks(size: int) -> int:
 
 
 def _logs_last(steps: Iterable[Step]) -> list[Step]:
-    """Returns the steps with each .log deleted or created after its side files, so that these are planned again."""
+    """Returns the steps with each .log deleted or created after its side files: after an interruption the side files
+    left are then planned again."""
     found, held = list[Step](), list[Step]()
     for step in steps:
         stem = step.file.partition(".")[0]

@@ -20,10 +20,9 @@ from kseg.changes.apply import Keeping, check_free, dropped, examined, keep, mak
 from kseg.changes.content import copy_owner, created_state, make_file, write_pieces
 from kseg.changes.disk import Disk, Model, attributes_of, opened
 from kseg.changes.disk_space import FreeingSteps, is_removed_first, kept_bytes
-from kseg.changes.manifest import DONE, PREPARED, Change, ChangedSinceError, ExpectedStates, is_unchanged
+from kseg.changes.manifest import DONE, PREPARED, Author, Change, ChangedSinceError, ExpectedStates, is_unchanged
 from kseg.changes.plan import DELETE, RENAME, TRUNCATE, FileState, Plan, Range, Step, file_state
 from kseg.changes.quarantine import LINK, TEMPORARY_FILE
-from kseg.changes.record_json import Author
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, is_system_error, text_of
 from kseg.formats.suffixes import LOGS
 from kseg.stores.no_follow import directory_status, names_in, status_of
@@ -86,9 +85,8 @@ def apply_freeing(
 ) -> Change:
     """Applies the steps of a plan, and then writes the record of the change, for which they have made room.
 
-    What they remove is kept on another file system, with the record until it can be written in the partition: a change
-    that is interrupted before is taken back. Raises KsegError if nothing was changed,
-    otherwise StoppedHalfwayError.
+    Removed bytes are kept on another file system, with the record until it can be written in the partition: a change
+    that is interrupted before is taken back. Raises KsegError if nothing was changed, otherwise StoppedHalfwayError.
     """
     change, done = new_change(plan, command, keeping, group, 0, author), 0
     change.state, change.steps = DONE, steps.steps

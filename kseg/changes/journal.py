@@ -24,9 +24,9 @@ from kseg.changes.apply import MARGIN_BYTES, Keeping, apply_all, free_bytes
 from kseg.changes.disk import Disk
 from kseg.changes.disk_space import JOURNAL_BYTES, FreeingSteps, freeing_steps, record_bytes, space_of
 from kseg.changes.full_disk import apply_freeing, apply_without_record
-from kseg.changes.manifest import ABANDONED, DONE, Change
+from kseg.changes.manifest import ABANDONED, DONE, Author, Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan, is_plain_name
-from kseg.changes.record_json import Author, reader, written
+from kseg.changes.record_json import reader, written
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, is_system_error, text_of
 from kseg.formats.json_values import camel_case, fields_of
 from kseg.formats.suffixes import LOGS

@@ -131,7 +131,8 @@ def locked(log_directory: str, is_wanted: bool = True, is_shared: bool = False) 
 
 
 def is_locked(log_directory: str) -> bool:
-    """Whether this or another process holds the lock of a directory. Takes none; False where that cannot be known."""
+    """Whether this or another process holds the lock of a directory, which is not taken. Only Linux tells of other
+    processes."""
     path = Place(log_directory) / LOCK_NAME
     try:
         status = status_of(path)
@@ -154,7 +155,7 @@ def is_locked(log_directory: str) -> bool:
 
 
 def _take(path: str, log_directory: str, is_shared: bool) -> HeldLock:
-    """Raises OSError, BrokerRunningError."""
+    """Takes a lock, or shares one that this process holds. Raises OSError, BrokerRunningError."""
     held = None
     with suppress(FileNotFoundError):
         status = status_of(path)

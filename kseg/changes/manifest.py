@@ -9,10 +9,11 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import kseg
 from kseg.changes import plan
 from kseg.changes.disk import Disk, opened, stored_end
 from kseg.changes.plan import FileState, Step, file_state, is_plain_name
-from kseg.changes.record_json import Author, reader, written
+from kseg.changes.record_json import reader, written
 from kseg.errors import KsegError
 from kseg.formats.json_values import camel_case, fields_of
 from kseg.formats.suffixes import LOGS
@@ -58,6 +59,31 @@ class FileHashes(NamedTuple):
     sha256_before: str | None = None
     size_after: int | None = None
     sha256_after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """``arguments``: the words of the command line after ``kseg``, None for a change made from Python."""
+
+    user: str
+    host: str
+    version: str
+    arguments: tuple[str, ...] | None
+
+    @classmethod
+    def present(cls, arguments: tuple[str, ...] | None = None) -> "Author":
+        """Returns the user of this process."""
+        return cls(_user(), os.uname().nodename, kseg.__version__, arguments)
+
+
+def _user() -> str:
+    import pwd
+
+    user = os.geteuid()
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.files import LOCK_NAME, bounded
 from kseg.stores.no_follow import is_directory, names_in, read_file, resolved, status_of
 from kseg.stores.place import Place
-from kseg.stores.stored_object import is_url, shown
+from kseg.stores.stored_object import StoredObject, is_url, shown
 
 if TYPE_CHECKING:
     from kseg.stores.object_urls import UrlObjects
@@ -128,6 +128,8 @@ class NewDirectories:
         """Moves everything into the existing output."""
         complete = Place(self.output) / f".kseg-{_INSIDE}.{os.urandom(16).hex()}.complete"
         with lock.alone():
+            # Another run may have been killed meanwhile: its checkpoints must not replace those written now.
+            self._was_completed |= _complete(self.output, self._disk)
             for name in self._models:
                 self._check_free(name)
             self._write_checkpoints()
@@ -135,7 +137,7 @@ class NewDirectories:
             self._disk.rename(self.folder, complete)
             try:
                 self._disk.sync_directory(self.output)
-                _complete(self.output, self._disk)
+                _move_out(complete, self.output, self._disk)
             except OSError as error:
                 raise StoppedHalfwayError(f"{self.output}: {text_of(error)}; repeat the command to go on") from error
 
@@ -260,14 +262,20 @@ def _remove_dead(place: str, names: Iterable[str], disk: Disk) -> None:
 
 
 def _complete(output: str, disk: Disk) -> bool:
-    """Moves the contents of complete staging folders into the output. Returns whether there was one."""
+    """Completes the moves of killed runs: those whose lock nobody holds. Returns whether there was one."""
     folders = [Place(output) / name for name in _folders(output, _COMPLETE)]
-    for folder in folders:
-        for name in sorted(set(names_in(folder)) - {LOCK_NAME}):
-            disk.rename(folder / name, Place(output) / name)
-        disk.sync_directory(output)
-        disk.remove_tree(folder)
-    return bool(folders)
+    dead = [folder for folder in folders if not is_locked(folder)]
+    for folder in dead:
+        _move_out(folder, output, disk)
+    return bool(dead)
+
+
+def _move_out(folder: str, output: str, disk: Disk) -> None:
+    """Moves the contents of a complete staging folder into the output, and removes the folder."""
+    for name in sorted(set(names_in(folder)) - {LOCK_NAME}):
+        disk.rename(Place(folder) / name, Place(output) / name)
+    disk.sync_directory(output)
+    disk.remove_tree(folder)
 
 
 # Writes a new log directory partition by partition, or adds the partitions to one of the node; the same command
@@ -397,14 +405,16 @@ def resumable_store_output(
 
     Raises PathError if the store has other objects or cannot be written, KsegError for a record of another request.
     """
-    output = _StoreOutput(store, work_directory, request)
-    if next(iter(store.list()), None) is None:
-        output.write_record()
-    elif not any(found.name == RECORD for found in store.folder("")[0]):
-        raise PathError(f"{store.root}: already exists; nothing was written")
-    else:
+    output, files, folders = _StoreOutput(store, work_directory, request), list[StoredObject](), list[str]()
+    with suppress(FileNotFoundError):
+        files, folders = store.folder("")
+    if any(found.name == RECORD for found in files):
         content = store.read(RECORD, 0, MAX_MANIFEST_BYTES)
         output.load(lambda: content)
+    elif files or folders:
+        raise PathError(f"{store.root}: already exists; nothing was written")
+    else:
+        output.write_record()
     yield output
 
 

@@ -153,7 +153,8 @@ def check_kept_path(change: "Change") -> None:
 
 
 LINK = f"{OWN_PREFIX}kept"
-"""The link in a partition: it is there from before the first byte is kept until the record is in the partition."""
+"""The link in a partition to bytes kept elsewhere, from before the first is kept until the record is in the partition:
+see `kseg.changes.full_disk`."""
 
 
 def was_interrupted(directory: str) -> bool:
@@ -162,25 +163,28 @@ def was_interrupted(directory: str) -> bool:
 
 
 def forget(change: "Change", disk: Disk) -> None:
-    """Removes link and record of a change, whose own record is in the partition now, or which is taken back."""
-    for path in (change.path(LINK), Place(change.kept) / "manifest.json"):
+    """Removes the link of a change and the record beside its kept bytes, once the partition has the record or the
+    change is taken back."""
+    from kseg.changes.manifest import MANIFEST
+
+    for path in (change.path(LINK), Place(change.kept) / MANIFEST):
         if Place(path).lexists():
             disk.unlink(path)
     disk.sync_directory(change.directory)
 
 
 TEMPORARY_FILE = ".kseg-new-file"
-"""The name of a new file without a record until it is whole, which no file that brokers know has."""
+"""The name of a new file that no record names, until it is complete. Brokers have no file of this name."""
 
 OWN_NAMES = (FOLDER, TEMPORARY_FILE, LINK)
 """Names of kseg in a partition."""
 
-_RECORDS = ("manifest.json", "manifest.json.tmp")
-"""See `kseg.changes.full_disk`."""
-
 
 def remove_kept(path: str, disk: Disk) -> None:
-    """Removes the kept files in a folder elsewhere, and the folder if it is then empty."""
+    """Removes the kept files and the record (`kseg.changes.full_disk`) from a folder elsewhere, and the folder if it is
+    then empty."""
+    from kseg.changes.manifest import MANIFEST
+
     try:
         names = names_in(path)
     except OSError:
@@ -188,7 +192,7 @@ def remove_kept(path: str, disk: Disk) -> None:
             raise
         return  # it could not be made
     for name in sorted(names):
-        if (name.isascii() and name.isdigit()) or name in _RECORDS:
+        if (name.isascii() and name.isdigit()) or name in (MANIFEST, f"{MANIFEST}.tmp"):
             disk.unlink(Place(path) / name)
     remove_if_empty(path, disk)
 

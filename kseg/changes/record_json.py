@@ -1,19 +1,16 @@
-"""The JSON of records of changes: objects are written as the fields of their class, and read again by its types. Each
-record names the author of its change.
+"""The JSON of records of changes: objects are written as the fields of their class, and read again by its types.
 
 Anyone may have edited a record, so every value is checked: the names and numbers in it have then the right types.
 """
 
 import json
-import os
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-import kseg
 from kseg.formats.json_values import camel_case, fields_of
 
 
@@ -56,28 +53,3 @@ def _of(kind: Any, value: Any) -> Any:
     if not isinstance(value, kind):
         raise TypeError(f"{value!r} is no {kind.__name__}")
     return value
-
-
-@dataclass(frozen=True, slots=True)
-class Author:
-    """``arguments``: the words of the command line after ``kseg``, None for a change made from Python."""
-
-    user: str
-    host: str
-    version: str
-    arguments: tuple[str, ...] | None
-
-    @classmethod
-    def present(cls, arguments: tuple[str, ...] | None = None) -> "Author":
-        """Returns the user of this process."""
-        return cls(_user(), os.uname().nodename, kseg.__version__, arguments)
-
-
-def _user() -> str:
-    import pwd
-
-    user = os.geteuid()
-    try:
-        return pwd.getpwuid(user).pw_name
-    except KeyError:
-        return str(user)

@@ -9,7 +9,6 @@ LocalLog.deleteSegmentFiles and replaceSegments of Kafka 4.3.1.
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import starmap
 
 from kseg.changes.plan import Removed
@@ -122,32 +121,41 @@ def deleted_segments(directory: str, log_start: int = 0) -> DeletedSegments:
     offset. Raises PathError."""
     paths, deleted = _segments_in(directory)
     bases, buffers, found = sorted(paths), Buffers(), DeletedSegments()
+    spans: dict[int, SegmentSpan] = {}
 
-    @cache
-    def span_at(base: int) -> SegmentSpan:
-        """Returns the span of a segment of the log, or of one already restored."""
-        return span_of(paths[base], buffers, QUICK, base)
+    def span_at(index: int) -> SegmentSpan | None:
+        """Returns the span of a segment of the log or a restored one, None if there is none."""
+        if not 0 <= index < len(bases):
+            return None
+        base = bases[index]
+        if base not in spans:
+            spans[base] = span_of(paths[base], buffers, QUICK, base)
+        return spans[base]
+
+    def misfit(span: SegmentSpan, index: int) -> str:
+        """Returns why a segment does not fit between its neighbours, "" if it does."""
+        before, after = span_at(index - 1), span_at(index)
+        if (before and before.next_offset > span.base_offset) or (after and after.base_offset < span.next_offset):
+            return "the log has these offsets: a cleaner has replaced the segment, or others were written"
+        if not (_epochs_rise(before, span) and _epochs_rise(span, after)):
+            return "its leader epochs do not fit to the segments beside it: its records were given up"
+        return ""
 
     for file in deleted:
         if (base := file.base_offset) is None:
             continue
         span, at = span_of(file.path, buffers, base_offset=base), bisect_left(bases, base)
-        before = span_at(bases[at - 1]) if at else None
-        after = span_at(bases[at]) if at < len(bases) else None
-        why = ""
         if span.next_offset < 0:
             why = "holds no batch"
         elif span.next_offset <= log_start:
             why = f"its records were deleted on purpose, below the log start offset {log_start}: --topic restores them"
-        elif (before and before.next_offset > base) or (after and after.base_offset < span.next_offset):
-            why = "the log has these offsets: a cleaner has replaced the segment, or others were written"
-        elif not (_epochs_rise(before, span) and _epochs_rise(span, after)):
-            why = "its leader epochs do not fit to the segments beside it: its records were given up"
+        else:
+            why = misfit(span, at)
         if why:
             found.skipped.append((file.path, why))
         else:
             bases.insert(at, base)
-            paths[base] = file.path
+            spans[base] = span
             found.restored.append(span)
     return found
 

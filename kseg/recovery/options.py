@@ -1,5 +1,5 @@
-"""The options of recovery and reindexing, and what is known of a partition when its load starts: topic ids and
-deleted segments."""
+"""The options of `kseg recover`, `restore` and `reindex`, what a broker's start depends on, and the text files of a
+node: topic ids, and those that stop its start."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -37,7 +37,7 @@ _MAX_BYTES = 1 << 16
 
 def node_file_problems(directory: str, with_properties: bool = True) -> Iterator[str]:
     """Yields a sentence for each file of a log directory that stops a node; nothing if the directory is not of KRaft.
-    ``with_properties``: whether meta.properties is looked at."""
+    ``with_properties``: whether meta.properties is checked."""
     metadata, properties = Place(directory) / METADATA_PARTITION, Place(directory) / META_PROPERTIES
     if not metadata.is_dir():
         return
@@ -70,7 +70,7 @@ def node_file_problems(directory: str, with_properties: bool = True) -> Iterator
 
 class TopicIds:
     """The topic ids of a node, by topic. The id ``given`` by the user comes first, then that of the cluster metadata,
-    then that of other partitions of the topic, also in ``root``."""
+    then that of other partitions of the topic: in the node's log directories, or in ``root`` if none is known."""
 
     def __init__(self, node: Node, root: str, given: Callable[[str], str | None] = lambda _: None) -> None:
         self.given, self.node, self._root = given, node, root
@@ -98,11 +98,11 @@ class TopicIds:
 
 
 def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> str:
-    """Writes the file if it is missing, malformed or not the given id. Returns the remaining problem, "" for none.
-    A node writes a missing one of the metadata log itself.
+    """Writes partition.metadata if it is missing, malformed or has not the given id. Returns the remaining problem, ""
+    for none. A node itself writes a missing file of the metadata log.
 
-    ``new_name``: that of the directory afterwards, "" if it stays. Then the id is that of a topic of this name; one of
-    another topic is removed. Raises BrokerRefusesError if the file cannot be read and no id is known.
+    ``new_name``: the new name of the directory, "" if it stays. Then the file gets the id of the new topic; without a
+    known one, that of another topic is removed. Raises BrokerRefusesError if the file is unreadable and no id is known.
     """
     old_name = directory_name(workspace.directory)
     name = new_name or old_name
@@ -146,7 +146,7 @@ def _write_id(workspace: Workspace, topic_id: str, source: str) -> None:
 
 
 def first_epoch_start(directory: str) -> int:
-    """Returns the start offset of the first leader epoch, which is the log start offset; 0 if that is unknown."""
+    """Returns the start offset of the first leader epoch, which is the log start offset; 0 if it is unknown."""
     entries, path = None, Place(directory) / LEADER_EPOCHS
     with suppress(OSError):  # no file, or one whose loss recovery reports
         entries = checkpoints.plain_epochs(path.read(MAX_ROOT_FILE_BYTES))
@@ -159,10 +159,10 @@ EPOCHS_KEPT, EPOCHS_REPAIRED, EPOCHS_REBUILT = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class BrokerStart:
-    """``interval_bytes``: index.interval.bytes, None to infer it from the indexes (`kseg.node.topics`);
+    """``interval_bytes``: index.interval.bytes, None to infer it from the indexes (`kseg.node.index_interval`);
     ``interval_source``: its source, "" for the caller; ``jobs``: threads that read a large segment; ``epochs``:
     EPOCHS_KEPT, EPOCHS_REPAIRED or EPOCHS_REBUILT; ``topic_ids``: those of the log directory, None to leave
-    partition.metadata unchanged; ``name``: that of the directory afterwards, "" if it stays; ``deleted``: segments to
+    partition.metadata unchanged; ``name``: the new name of the directory, "" if it stays; ``deleted``: segments to
     restore; ``resets_epochs``: the leader epochs of all batches become 0."""
 
     was_clean: bool = False
@@ -198,12 +198,12 @@ def _topic_id(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RepairOptions:
-    """The options of both `kseg recover` and `kseg restore`; None for an option that is not given.
+    """The options of both `kseg recover` and `kseg restore`.
 
     ``drops_undecodable``, ``drop_batches``: batches that a salvage removes; ``scans_all``: segments below the recovery
     point are scanned as well; ``era``: the release of Kafka whose rules apply; ``interval_bytes``:
-    index.interval.bytes; ``jobs``: threads that read a file. ``topics``: globs, of a log directory only such
-    partitions.
+    index.interval.bytes; ``jobs``: threads that read a file; ``topics``: globs that select partitions of a log
+    directory.
     """
 
     mode: str = option(
@@ -283,7 +283,7 @@ class RepairOptions:
 
     @property
     def for_one_topic(self) -> str:
-        """The option that only partitions of one topic can have, "" if it is not given."""
+        """The name of a given option that fits only partitions of one topic, "" if there is none."""
         return "--topic-id" if self.topic_id else ""
 
 

@@ -292,12 +292,13 @@ class RecoveryPlanner(Planner):
         return self._moved_start(directory, start)
 
     def _moved_start(self, directory: str, start: BrokerStart) -> BrokerStart:
-        """Returns the start of a partition with its own log start: one that gets another name has no checkpoint."""
+        """Returns the start of a partition. If it gets another name, its log start is recorded: the checkpoints have
+        no entry of that name."""
         return self._with_own_start(directory, start) if start.name else start
 
     def _with_own_start(self, directory: str, start: BrokerStart, begins_with_epochs: bool = False) -> BrokerStart:
-        """``begins_with_epochs``: the first leader epoch tells the log start, as it does where a broker has renamed the
-        directory."""
+        """Returns the start with the log start of the partition itself. ``begins_with_epochs``: it is the start of the
+        first leader epoch, as in a directory that a broker has renamed."""
         bases = [file.base_offset or 0 for file in list_segments(directory) if file.kind == LOG]
         first_base, log_start = min(bases, default=0), start.log_start_offset
         if begins_with_epochs or (start.name and is_renamed_directory(directory)):
@@ -514,9 +515,9 @@ def _received(found: Outcome | None) -> Outcome | None:
         steps = found.plan.steps
         Workspace.made_bytes += sum(len(p) for step in steps for p in step.pieces if isinstance(p, bytes))
         if Workspace.made_bytes > SPILL_BYTES:
-            files = spill({str(k): File(None, step.size, step.pieces) for k, step in enumerate(steps)})
-            for k, file in files.items():
-                steps[int(k)] = replace(steps[int(k)], pieces=file.pieces)
+            files = [File(None, step.size, step.pieces) for step in steps]
+            spill(files)
+            steps[:] = [replace(step, pieces=file.pieces) for step, file in zip(steps, files, strict=True)]
     return found
 
 

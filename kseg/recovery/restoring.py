@@ -161,12 +161,12 @@ class Destination:
 # Partition directories that a broker has renamed (-delete, -stray, -future), and the names that they get back.
 #
 # A broker removes -delete directories when it starts. It renames a log to -stray if its topic id is not in the
-# cluster's metadata, and creates an empty log if there is a topic of that name. Of a long name it cuts the topic, to
-# 255 letters in all. Source: LocalLog.logDirNameWithSuffixCappedLength of Kafka 4.4.0.
+# cluster's metadata, and creates an empty log if there is a topic of that name. It shortens the topic if the name has
+# more than 255 characters. Source: LocalLog.logDirNameWithSuffixCappedLength of Kafka 4.4.0.
 
 
 def restored_name(path: str, nodes: Nodes) -> str:
-    """Returns the name that a renamed directory had; "" if a broker has cut it, and no metadata log has its topic."""
+    """Returns the name that a renamed directory had; "" if a broker shortened it and no metadata log has its topic."""
     name, number = own_name(path), parse_partition_name(Place(path).absolute.name)
     if len(os.fsencode(Place(path).absolute.name)) < MAX_NAME_BYTES or number is None:
         return name
@@ -183,7 +183,8 @@ def holder_of(path: str, name: str, nodes: Nodes) -> str | None:
 
 
 def _topic_of(topic_id: str, log_directory: str) -> str | None:
-    """Returns the name of a topic, of a deleted one too, as the metadata log has it."""
+    """Returns the name of a topic, even a deleted one, by the metadata log of a log directory; None if it has no such
+    id."""
     path, read = Place(log_directory) / METADATA_PARTITION, decoder("cluster-metadata")
     for file in list_segments(path):
         with suppress(KsegError, OSError), open_segment(file) as reader:

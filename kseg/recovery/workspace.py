@@ -5,9 +5,9 @@ A file is a real one, perhaps truncated or renamed, or new content. Nothing on d
 
 import mmap
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kseg.changes.plan import Content, Piece, Pieces, Plan, Range, Removed, gathered, piece_size
 from kseg.errors import KsegError, PathError, UnsupportedError, errors_at
@@ -18,10 +18,10 @@ from kseg.stores.source import is_disk_error
 from kseg.stores.windows import Buffers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class File:
     """Content of ``size`` bytes, made of ``pieces``; ``origin``: the real file whose first bytes it is, None if it is
-    new."""
+    new. Only `spill` changes it."""
 
     origin: str | None
     size: int
@@ -32,38 +32,37 @@ class File:
         return cls(name, size, (Range(name, 0, size),))
 
 
-def spill(files: Mapping[str, File]) -> dict[str, File]:
+def spill(files: Iterable[File]) -> None:
     """Moves the content of files in memory to one unnamed temporary file, which stays mapped as long as one of them.
 
-    Returns the files that were changed. Raises KsegError if TMPDIR has too little space."""
+    Raises KsegError if TMPDIR has too little space."""
     import tempfile  # most partitions don't need one
 
-    held = {
-        name: file
-        for name, file in files.items()
+    held = [
+        file
+        for file in files
         if not isinstance(file.pieces, Content) and any(isinstance(piece, bytes) for piece in file.pieces)
-    }
+    ]
     if not held:
-        return {}
+        return
     try:
         with tempfile.TemporaryFile() as store:
-            for file in held.values():
+            for file in held:
                 store.writelines(piece for piece in file.pieces if isinstance(piece, bytes))
             store.flush()
             mapped = memoryview(mmap.mmap(store.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
         directory = f"{tempfile.gettempdir()}: {error.strerror or error}"
         raise KsegError(f"{directory}: temporary directory for new indexes (TMPDIR)") from error
-    found, at = {}, 0
-    for name, file in held.items():
+    at = 0
+    for file in held:
         pieces: list[Piece] = []
         for piece in file.pieces:
             if isinstance(piece, bytes):
                 at += len(piece)
                 piece = mapped[at - len(piece) : at]
             pieces.append(piece)
-        found[name] = replace(file, pieces=tuple(pieces))
-    return found
+        file.pieces = tuple(pieces)  # in place: whoever else has the file lets its bytes go, too
 
 
 _LIMIT = 1 << 63
@@ -246,7 +245,7 @@ class Workspace(FilesOnDisk):
     def _spill(self) -> None:
         if Workspace.made_bytes > SPILL_BYTES:
             self._held_bytes = 0
-            self.files.update(spill(self.files))
+            spill(self.files.values())
 
     def write_index(
         self, name: str, content: bytes, reason: str, keeps_preallocated: Callable[[], bool], last: int = 0

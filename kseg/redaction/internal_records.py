@@ -293,10 +293,11 @@ def _of_mirror_maker(found: MirrorMakerDecoder, names: Pseudonyms, key: bytes | 
                 return _in_spans(data, spans, _fields_by_path(message), names)
         return None
 
-    new_key, other = replaced(found.key, key, 0), _payloads(key, value, names)
+    new_key = replaced(found.key, key, 0)
     if new_key is None:
-        return other
-    return new_key, replaced(found.value, value, _VERSION.size * found.has_version) or other[1]
+        return _payloads(key, value, names)
+    new_value = replaced(found.value, value, _VERSION.size * found.has_version)
+    return new_key, new_value or _payloads(None, value, names)[1]
 
 
 # Records as JSON: the schemas of a Schema Registry, and the connectors of Kafka Connect.

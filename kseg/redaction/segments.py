@@ -91,11 +91,12 @@ class SegmentRedaction:
         self._file, self._workers = file, workers
         self._batches = workers.with_rule(rule)
         self._is_internal = rule is not None
-        self._damaged_bytes = 0
+        self._counts = Counter[str]()
+        """What was replaced in damage."""
 
     def counts(self) -> Counter[str]:
         """Returns what was replaced outside of the tasks, once all were asked for."""
-        return self._batches.taken() + Counter(randomBytes=self._damaged_bytes)
+        return self._batches.taken() + self._counts
 
     def tasks(self) -> Iterator[Task]:
         """Yields tasks for any threads, whose results are the twin's bytes, in order. Raises KsegError if the file
@@ -107,7 +108,6 @@ class SegmentRedaction:
                     reader.source.forget(forgotten, item.position)
                     forgotten = item.position
                 if isinstance(item, Damage):
-                    self._damaged_bytes += item.length
                     for found in self._damage(reader, item):
                         yield partial(_ready, [found])
                     continue
@@ -166,6 +166,7 @@ class SegmentRedaction:
                 yield Redacted(at, data, data - at)
             at, end = data, min(data + WINDOW_BYTES, damage.end)
             if end > at:
+                self._counts["randomBytes"] += end - at
                 yield Redacted(at, end, random_like(reader.buffer[at:end]))
             at = end
 
@@ -177,15 +178,18 @@ class SegmentRedaction:
         def is_alike(new: bytes) -> bool:
             return describe(new, 0, len(new), is_followed, reader.is_07, last_offset).code == damage.code
 
+        self._counts += self._batches.taken()
         mended = None if reader.is_07 else self._batches.mended(old)
         if mended is not None and is_alike(mended):
             return mended
+        self._batches.taken()  # what was replaced in vain
 
         broken = reader.broken_batch(damage) if damage.length <= MAX_BATCH_BYTES else None
         if broken is not None and not broken.header.codec:
             new = self._batches.batch(broken)
             if is_alike(new):
                 return new
+            self._batches.taken()
         is_v2 = len(old) > ENTRY_MAGIC and old[ENTRY_MAGIC] == MAGIC_V2
         heads = (HEADER_BYTES, *_HEADS) if is_v2 else _HEADS
         for _ in range(_ATTEMPTS):
@@ -195,7 +199,9 @@ class SegmentRedaction:
                     sign = bytes((new[ENTRY_SIZE] & 0x7F | old[ENTRY_SIZE] & 0x80,))
                     new = new[:ENTRY_SIZE] + sign + new[ENTRY_SIZE + 1 :]
                 if is_alike(new):
+                    self._counts["randomBytes"] += len(old) - head
                     return new
+        self._counts["randomBytes"] += len(old) - head
         return new
 
 

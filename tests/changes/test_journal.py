@@ -13,7 +13,7 @@ from changes.power import PowerDisk
 from kseg.changes import journal as journal_module
 from kseg.changes.disk import Disk
 from kseg.changes.journal import UNDOING, DirectoryMove, Journal, RootFile, journals, read_root_file, replace_file
-from kseg.changes.record_json import Author
+from kseg.changes.manifest import Author
 from kseg.errors import KsegError
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")

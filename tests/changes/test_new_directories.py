@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from kseg.changes.disk import Disk
 from kseg.changes.new_directories import complete_new_directories, new_directories
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.segment.files import LOCK_NAME
+from kseg.sidefiles.checkpoints import RECOVERY_POINTS
 
 NAMES = ("a-0", "b-0", "checkpoint")
 
@@ -143,6 +144,54 @@ def test_another_run_may_remove_a_new_folder_at_the_same_time(tmp_path: Path, mo
     with new_directories(str(tmp_path / "out"), True) as made:
         made.add("t-0")
     assert (tmp_path / "out" / "t-0").is_dir()
+
+
+OTHER = f".kseg-output.{'f' * 32}.complete"
+"""The folder of another run that has moved only a part of its partitions into place."""
+
+
+def left_by_another_run(output: Path) -> Path:
+    """Has an entry of b-0 in a checkpoint, and b-0, which is not in place."""
+    folder = output / OTHER
+    (folder / "b-0").mkdir(parents=True)
+    (folder / "b-0" / "0.log").write_bytes(b"of the other run")
+    (folder / RECOVERY_POINTS).write_bytes(b"0\n1\nb 0 7\n")
+    (folder / LOCK_NAME).touch()
+    return folder
+
+
+@pytest.mark.parametrize("name", ["a-0", "b-0"])
+def test_a_run_that_was_killed_meanwhile_is_completed_first(name: str, tmp_path: Path) -> None:
+    """The partitions and the checkpoint entries of both are kept."""
+    with ExitStack() as ended:
+        if name == "b-0":
+            ended.enter_context(pytest.raises(PathError, match="all of it is in place now; nothing was written"))
+        made = ended.enter_context(new_directories(str(tmp_path), takes_lock=True))
+        Path(made.add(name), "0.log").write_bytes(b"own")
+        made.rows = {RECOVERY_POINTS: {(name[0], 0): 5}}
+        left_by_another_run(tmp_path)
+    assert visible(tmp_path) == {name, "b-0", RECOVERY_POINTS}
+    assert {path.name for path in tmp_path.iterdir()} - visible(tmp_path) == {LOCK_NAME}
+    assert (tmp_path / "b-0" / "0.log").read_bytes() == b"of the other run"
+    points = (tmp_path / RECOVERY_POINTS).read_bytes()
+    assert points == (b"0\n2\nb 0 7\na 0 5\n" if name == "a-0" else b"0\n1\nb 0 7\n")
+
+
+@pytest.mark.parametrize("begins_after", [False, True])
+def test_a_run_that_moves_its_partitions_is_left_alone(begins_after: bool, tmp_path: Path) -> None:
+    """Without the lock of the log directory, both may do so at once."""
+    with ExitStack() as other:
+        if begins_after:
+            other.enter_context(lock.locked(str(left_by_another_run(tmp_path)), is_shared=True))
+        with new_directories(str(tmp_path), takes_lock=False) as made:
+            made.add("a-0")
+            if not begins_after:
+                other.enter_context(lock.locked(str(left_by_another_run(tmp_path)), is_shared=True))
+        assert complete_new_directories(str(tmp_path), Disk()) == []
+        assert sorted(os.listdir(tmp_path)) == [OTHER, "a-0"]
+        assert (tmp_path / OTHER / "b-0" / "0.log").exists()
+    assert len(complete_new_directories(str(tmp_path), Disk())) == 1
+    assert sorted(os.listdir(tmp_path)) == ["a-0", "b-0", RECOVERY_POINTS]
 
 
 def test_new_files_have_the_modes_of_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from changes.power import PowerDisk
 from kseg.changes.disk import Disk
-from kseg.changes.new_directories import OUTPUT_MARK, OUTPUT_TEXT, RECORD, resumable_output
-from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.changes.new_directories import OUTPUT_MARK, OUTPUT_TEXT, RECORD, resumable_output, resumable_store_output
+from kseg.errors import KsegError, PathError, StoppedHalfwayError
+from kseg.stores.object_urls import UrlObjects
+from kseg.stores.objects import Folder
 
 
 class KilledError(BaseException):
@@ -112,3 +114,26 @@ def test_the_lock_is_held(tmp_path: Path) -> None:
     with resumable_output(str(tmp_path / "out"), {}, takes_lock=True) as found:
         found.close()
         assert (tmp_path / "out" / ".lock").exists()
+
+
+def test_the_root_of_a_store_is_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed, folder = list[str](), UrlObjects.folder
+
+    def counted(store: UrlObjects, name: str) -> Folder:
+        listed.append(name)
+        return folder(store, name)
+
+    monkeypatch.setattr(UrlObjects, "folder", counted)
+    store = UrlObjects("memory://resumed/out")
+    try:
+        for _ in range(2):
+            with resumable_store_output(store, "", {"a": 1}):
+                assert listed.pop() == ""
+            assert not listed
+        store.remove(RECORD)
+        store.write("a-0/0.log", b"")
+        with pytest.raises(PathError, match="already exists"), resumable_store_output(store, "", {"a": 1}):
+            pass
+        assert listed == [""]
+    finally:
+        store.remove_folder("")

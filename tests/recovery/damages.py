@@ -1,11 +1,12 @@
 """Damage as disks and accidents do it, to the segments of a partition: lists of batches, and of what is no batch."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hypothesis import example
+from hypothesis import strategies as st
 
 from segment.segments import TESTDATA, entries
 
@@ -156,6 +157,20 @@ def read(directory: Path) -> Segments:
 def write(directory: Path, segments: Segments) -> None:
     for base, chunks in segments.items():
         (directory / f"{base:020d}.log").write_bytes(b"".join(chunks))
+
+
+def lists_of_damage(
+    kinds: Iterable[str] = KINDS, *, min_size: int = 1, max_size: int
+) -> st.SearchStrategy[list[Damage]]:
+    numbers = [st.integers(0, 1 << 16)] * 6
+    return st.lists(st.builds(Damage, st.sampled_from(sorted(kinds)), *numbers), min_size=min_size, max_size=max_size)
+
+
+def damaged_by(segments: Segments, damages: Iterable[Damage]) -> Segments:
+    found = {base: list(chunks) for base, chunks in segments.items()}
+    for damage in damages:
+        damage.do(found)
+    return found
 
 
 def with_examples(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

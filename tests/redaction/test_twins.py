@@ -11,7 +11,9 @@ import kseg
 from kseg.changes.driver.command import ChangeOptions
 from kseg.errors import KsegError, UnsupportedError
 from kseg.redaction.directories import RedactOptions, redact
+from recovery.partitions import PLAIN
 from redaction.twins import bytes_of, findings_of, logs_at, payloads_of, shape_of, twin_of
+from segment.segments import entries
 from verification.log_directories import NOW_MS
 from verification.partitions import TESTDATA
 from verification.test_cases import FINDINGS, as_it_was_meant
@@ -145,6 +147,30 @@ def test_holes_and_random_bytes(tmp_path: Path) -> None:
     with new.open("rb") as file:
         file.seek(1 << 32)
         assert b"nobody" not in file.read()
+
+
+FRAMES = entries((PLAIN / f"{0:020d}.log").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("end", "values", "random_bytes"),
+    [
+        (FRAMES[2][:500], 1, 90),  # the last record is cut
+        (bytes(500), 0, 0),
+        (b"\xff" * 500, 0, 500),
+    ],
+    ids=["truncated", "zeros", "nonsense"],
+)
+def test_bytes_that_become_random_are_counted_once(end: bytes, values: int, random_bytes: int, tmp_path: Path) -> None:
+    counts = []
+    for name, data in (("a-0", FRAMES[:2]), ("b-0", [*FRAMES[:2], end])):
+        part = tmp_path / name
+        part.mkdir()
+        (part / f"{0:020d}.log").write_bytes(b"".join(data))
+        change = ChangeOptions(output=str(tmp_path / f"twin-of-{name}"))
+        counts.append(redact(str(part), change, RedactOptions(), lambda _: None).facts or {})
+    intact, broken = counts
+    assert (broken["values"] - intact["values"], broken["randomBytes"]) == (values, random_bytes)
 
 
 def test_foreign_text_in_indexes_goes(tmp_path: Path) -> None:

@@ -23,10 +23,9 @@ from kseg.changes.copies import (
 from kseg.changes.disk import Disk
 from kseg.changes.journal import Known, LogDirectoryChange, RootFile, known_root_files
 from kseg.changes.lock import directories_to_lock, is_locked, locked, log_directory_of
-from kseg.changes.manifest import Change
+from kseg.changes.manifest import Author, Change
 from kseg.changes.new_directories import check_local
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
-from kseg.changes.record_json import Author
 from kseg.changes.undo import complete_interrupted, complete_interrupted_in_log_directory
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, caused, errors_at, text_of
 from kseg.node.log_directory import METADATA_PARTITION, is_log_directory_of_broker
@@ -569,7 +568,8 @@ class PathRun:
         planner = self.planner
         change = LogDirectoryChange(
             self.root, planner.command, planner.root_names, self.options.keeping, keeps_marker=planner.keeps_marker,
-            path_name=directory_name(self.path) * self.is_single, author=Author.present(self.options.arguments),
+            path_name=directory_name(self.path) if self.is_single else "",
+            author=Author.present(self.options.arguments),
         )  # fmt: skip
         if self.is_single and not planner.with_root and not change.is_begun:
             change.leave_root_files()

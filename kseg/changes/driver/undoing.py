@@ -14,9 +14,8 @@ from kseg.changes.driver import command as driver
 from kseg.changes.full_disk import TakenBack
 from kseg.changes.journal import Journal, changed_partitions, forget, journals, partitions_now
 from kseg.changes.lock import directories_to_lock, log_directory_of
-from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change, FileHashes
+from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Author, Change, FileHashes
 from kseg.changes.plan import Plan
-from kseg.changes.record_json import Author
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at
 from kseg.node.paths import expanded
 from kseg.segment.files import CLEAN_SHUTDOWN

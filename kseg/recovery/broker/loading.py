@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise, starmap
+from typing import NamedTuple
 
 from kseg.changes.plan import Piece, Removed
 from kseg.formats.suffixes import (
@@ -43,7 +44,7 @@ from kseg.recovery.broker.segments import BrokerSegment, LeaderEpochs, LogEnd, R
 from kseg.recovery.leftovers import only_copies
 from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart, repair_topic_id
 from kseg.recovery.result import Cut, Loss, Recovery
-from kseg.recovery.workspace import BrokerRefusesError, Workspace, leading_offset
+from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, leading_offset
 from kseg.releases.release import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
 from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
@@ -290,8 +291,14 @@ def _refusal(segment: BrokerSegment, outside: int, why: str) -> BrokerRefusesErr
     )
 
 
-ScanResult = tuple[list[tuple[int, int]], tuple[int, bytes] | None]
-"""Leader epochs of a segment with their start offsets, and the snapshot at its end: offset and content."""
+class _ScanResult(NamedTuple):
+    """What a scan depended on (the fingerprint of the producers at the segment's base, and the segment's files), and
+    what it found: leader epochs with their start offsets, and the snapshot at the end, with its offset."""
+
+    producers: int
+    files: list[File | None]
+    epochs: list[tuple[int, int]]
+    snapshot: tuple[int, File] | None
 
 
 class _OverflowError(Exception):
@@ -326,8 +333,8 @@ class PartitionLoad:
         """Stems of the parts of split segments."""
         self._swapped: list[str] = []
         """Stems of .log.swap files to recover, or since 3.0 renamed; see `handle_leftovers`."""
-        self._scans: dict[object, ScanResult] = {}
-        """Scans while segments are loaded, by `_scan_key`."""
+        self._scans: dict[str, _ScanResult] = {}
+        """Scans while segments are loaded, by the name of the .log."""
         self._is_loading = self._rebuilds_all = False
 
     def run(self, is_deleted: bool = False) -> None:
@@ -466,7 +473,7 @@ class PartitionLoad:
         era = self.start.era
         manager, each = self._scan(segment)
         # Most segments are scanned only once.
-        producers = manager.fingerprint() if self._is_loading or self._scans else 0
+        producers = manager.fingerprint() if self._is_loading or segment.log in self._scans else 0
         epochs: list[tuple[int, int]] = []
 
         def add_epoch(epoch: int, start_offset: int) -> None:
@@ -477,11 +484,11 @@ class PartitionLoad:
         if segment.log not in self.scanned:
             self.scanned.append(segment.log)
         if (known := self._recall(segment, producers)) is not None:
-            changes, snapshot = known
-            for change in changes:
+            for change in known.epochs:
                 add_epoch(*change)
-            if snapshot is not None:
-                manager.write_snapshot(*snapshot)
+            if known.snapshot is not None:
+                offset, file = known.snapshot
+                manager.write_snapshot(offset, file.pieces)
             return 0
         found = segment.recover(self.interval.size, era, each, add_epoch)
         if found.outside is not None:
@@ -498,22 +505,23 @@ class PartitionLoad:
             manager.take_snapshot()
         if self._is_loading:
             end = manager.end_offset
-            snapshot = (end, self.workspace.read(manager.offsets[end])) if end in manager.offsets else None
-            self._scans[self._scan_key(segment, producers)] = epochs, snapshot
+            snapshot = (end, self.workspace.files[manager.offsets[end]]) if end in manager.offsets else None
+            self._scans[segment.log] = _ScanResult(producers, self._files_of(segment), epochs, snapshot)
         return cut
 
-    def _recall(self, segment: BrokerSegment, producers: int) -> ScanResult | None:
+    def _recall(self, segment: BrokerSegment, producers: int) -> _ScanResult | None:
         """Returns the results of an earlier scan of the same segment, None if there is none.
 
         A broker scans a segment without an index while it loads, and once more after an unclean stop. The second scan
         differs only if the producers at the segment's base do, because an earlier segment has made a new snapshot of
         them.
         """
-        return self._scans.get(self._scan_key(segment, producers)) if self._scans else None
+        found = self._scans.get(segment.log)
+        is_same = found is not None and (found.producers, found.files) == (producers, self._files_of(segment))
+        return found if is_same else None
 
-    def _scan_key(self, segment: BrokerSegment, producers: int) -> object:
-        """Returns what a scan depends on: the files of the segment, and the state of the producers at its base."""
-        return (producers, *((name, self.workspace.files.get(name)) for name in map(segment.name, SEGMENT_SUFFIXES)))
+    def _files_of(self, segment: BrokerSegment) -> list[File | None]:
+        return [self.workspace.files.get(segment.name(suffix)) for suffix in SEGMENT_SUFFIXES]
 
     def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[HeaderRows], ReplayResult]]:
         """Returns the producer state at the base of a segment, and the function that replays its batches."""

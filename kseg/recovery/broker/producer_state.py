@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from functools import cached_property
 
+from kseg.changes.plan import Piece
 from kseg.errors import UnsupportedError
 from kseg.formats.compression import DecompressionError
 from kseg.formats.control import parse_control
@@ -170,13 +171,13 @@ class ProducerStateManager:
             return
         entries = self.state.entries(self._era.marker_effect)
         content = snapshots.build_producer_snapshot(entries, _ORDERS[self._era.snapshot_order])
-        self.write_snapshot(self.end_offset, content)
+        self.write_snapshot(self.end_offset, [content])
         self.snapshot_offset = self.end_offset
 
-    def write_snapshot(self, offset: int, content: bytes) -> None:
+    def write_snapshot(self, offset: int, pieces: Iterable[Piece]) -> None:
         """Writes the snapshot at an offset."""
         name = self.offsets[offset] = segment_stem(offset) + SNAPSHOT
-        self._workspace.write(name, [content], "producer state at this offset")
+        self._workspace.write(name, pieces, "producer state at this offset")
 
     def fingerprint(self) -> int:
         """Returns a number that is equal for equal states in this run of the program."""

@@ -132,7 +132,7 @@ class OffsetEvidence:
             if offset in (part.first, part.last):
                 return part.first
             beside = [index[k] for k in (i - 1, i + 1) if 0 <= k < len(index)]
-            reached = [(_reach_at(source, entry.position), entry.offset) for entry in beside]
+            reached = [(reach_at(source, entry.position), entry.offset) for entry in beside]
             for of_last, first in ((1, offset - (part.last - part.first)), (0, offset)):
                 if reached and all(found and found[of_last] == known for found, known in reached):
                     return first
@@ -167,7 +167,7 @@ def _opened(path: str, suffix: str) -> Iterator[Source | None]:
         yield opened
 
 
-def _reach_at(source: Source, position: int) -> tuple[int, int] | None:
+def reach_at(source: Source, position: int) -> tuple[int, int] | None:
     """Returns first and last offset by the bytes of a header; for v0 and v1 the last one twice."""
     if not 0 <= position <= source.size - OFFSETS_BYTES:
         return None

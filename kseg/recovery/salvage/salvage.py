@@ -41,6 +41,11 @@ from kseg.sidefiles.text_files import PARTITION_METADATA
 from kseg.stores.place import Place
 from kseg.stores.source import open_source
 
+MakeAttempt = Callable[
+    [str, BrokerStart, Scratch, Callable[[], bool], BatchFilter, Mapping[int, Problem], bool], "Attempt"
+]
+"""Has the parameters of `Attempt`."""
+
 _MAX_ATTEMPTS = 3
 _FOREIGN = "its batches belong to another partition"
 _MISNAMED = "a segment is named by its base offset"
@@ -51,10 +56,10 @@ def plan_salvage(
     start: BrokerStart,
     is_compacted: Callable[[], bool] = lambda: False,
     batch_filter: BatchFilter | None = None,
-    make_attempt: "Callable[..., Attempt] | None" = None,
+    make_attempt: "MakeAttempt | None" = None,
 ) -> Salvage:
     """Plans the salvage. ``is_compacted``: whether gaps may come from the log cleaner, called if the log does not show
-    it; ``batch_filter``: the intact batches to drop; ``make_attempt``: makes an `Attempt`, or one of a subclass.
+    it; ``batch_filter``: the intact batches to drop; ``make_attempt``: makes an `Attempt` of a subclass.
 
     Batches that a broker's loader rejects are left out of a further attempt. Raises TransactionConflictError if it
     would reject the last one, too, and BrokerRefusesError if a broker would not start for another reason than damage of

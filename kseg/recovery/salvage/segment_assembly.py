@@ -218,9 +218,9 @@ def _expect_at_base(kept: Sequence[SegmentDraft]) -> None:
 
 
 def _check_ends(kept: Sequence[SegmentDraft], sources: Sequence[SegmentSource]) -> None:
-    """Decides on single v2 batches that reach an offset that is the name of a file and of its first batch, with fewer
-    records than offsets. If all records lie before that offset, either the batch's offset, which no checksum covers, is
-    one bit away from the right one, or its end is doubtful."""
+    """Decides on single v2 batches that reach the base offset of another file, at which its first batch begins. If all
+    their records lie before it, either the offset of the batch, which no checksum covers, is one bit away from the
+    right one, or its end is doubtful."""
     begins = sorted(
         source.base
         for one, source in zip(kept, sources, strict=True)

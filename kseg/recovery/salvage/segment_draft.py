@@ -175,7 +175,7 @@ MAX_CUTS = 10_000
 NO_OFFSET = -1
 """Base and limit of a file that makes no segment."""
 
-EXCESS_OFFSETS = "are more than the batch has records, and the next batch begins after the last of these"
+EXCESS_OFFSETS = "are more than the batch has records, and the next batch begins after its last record"
 """The reason for doubt about the offsets of a batch."""
 
 

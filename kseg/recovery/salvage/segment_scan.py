@@ -314,6 +314,8 @@ class _Scan:
         self._plain_gaps = 0
         self._epoch: int | None = None
         self._last_offset = -1
+        self._last_row: BatchRow | None = None
+        """The last batch of the previous rows, None if it was broken; the last part ends with it if ``_is_joined``."""
         self._shift = 0
         """Number of missing offsets before the last part."""
         self._rejected: dict[int, Problem] = {}
@@ -432,9 +434,13 @@ class _Scan:
     def _rows(self, headers: HeaderRows, breaks: dict[int, tuple[int, int, int]]) -> None:
         first, is_clean = 0, True
         for row, (kind, a, c) in sorted(breaks.items()):
-            if kind == chain.NOT_RISING and first < row and self._has_excess_offsets(headers, row - 1):
-                self._add_rows(headers.part(first, row - 1), is_clean)
-                self._misplace(headers[row - 1], doubt=segment_draft.EXCESS_OFFSETS)
+            before = self._excess_before(headers, first, row) if kind == chain.NOT_RISING else None
+            if before is not None:
+                if row:
+                    self._add_rows(headers.part(first, row - 1), is_clean)
+                else:
+                    self._remove_last_row(before)
+                self._misplace(before, doubt=segment_draft.EXCESS_OFFSETS)
                 self._is_joined, first, is_clean, self._shift = False, row, True, 0
                 continue
             self._add_rows(headers.part(first, row), is_clean)
@@ -456,16 +462,34 @@ class _Scan:
                 self._handle_broken(headers, row, kind, a)
             first, is_clean = row + 1, True
         self._add_rows(headers.part(first, headers.count), is_clean)
+        self._last_row = headers[headers.count - 1] if first < headers.count else None
 
-    def _has_excess_offsets(self, headers: HeaderRows, row: int) -> bool:
+    def _excess_before(self, headers: HeaderRows, first: int, row: int) -> BatchRow | None:
+        """Returns the batch before a row if it has no break and `_has_excess_offsets`. ``first``: the first row that is
+        not in a part yet."""
+        before = headers[row - 1] if first < row else None
+        if row == 0 and self._is_joined:
+            before = self._last_row
+        return before if before is not None and self._has_excess_offsets(before, headers[row]) else None
+
+    def _remove_last_row(self, row: BatchRow) -> None:
+        """Takes the last batch from the last part, to which it was joined."""
+        parts = self._draft.parts
+        if parts[-1].start == row.position:
+            parts.pop()
+        else:
+            records = _records_in(HeaderRows.of([row]))
+            parts.lengthen(row.position, row.first_offset - 1, -segment_draft.BATCH_WEIGHT, -records)
+
+    def _has_excess_offsets(self, one: BatchRow, behind: BatchRow) -> bool:
         """Whether a v2 batch overlaps the next one, but its records end before that one. In a compacted log the offset
         of the next one must be confirmed: the batch after it follows without a gap."""
-        one, behind = headers[row], headers[row + 1]
         if one.magic < MAGIC_V2 or one.records <= 0 or not one.has_right_crc or one.last_offset < behind.first_offset:
             return False
         if behind.first_offset == one.first_offset + one.records:
             return True
-        if row + 2 >= headers.count or headers[row + 2].first_offset != behind.last_offset + 1:
+        following = header_repair.reach_at(self._behind, behind.end)
+        if following is None or following[0] != behind.last_offset + 1:
             return False
         part = SalvagedBatches(one.position, one.end, one.first_offset, one.last_offset)
         found = header_repair.reach(segment_draft.batch_of(self._source, part, self._scratch))

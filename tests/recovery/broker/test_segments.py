@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAX_TIMESTAMP, BATCH_POSITION, BATCH_WIDTH
 from kseg.kernel.state import indexing
+from kseg.recovery import workspace
 from kseg.recovery.broker import segments
 from kseg.recovery.broker.loading import PartitionLoad, plan_partition
+from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.segments import AcceptedBatches, BrokerSegment
 from kseg.recovery.planner import reindex
 from kseg.recovery.workspace import BrokerRefusesError, Workspace
@@ -174,6 +176,39 @@ def test_a_scan_is_made_again_where_producers_are_others(tmp_path: Path, monkeyp
     assert scanned.count(f"{last}.log") == 2
     monkeypatch.setattr(PartitionLoad, "_recall", lambda *_: None)
     assert with_recall.plan.steps == plan_partition(str(directory), START).plan.steps
+
+
+def test_only_scans_while_loading_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A segment with an index is scanned once, and its producers are compared with none."""
+    directory = make(tmp_path / "orders-0", {0: real_batches(0), 46: real_batches(46)})
+    recover(directory)
+    (directory / f"{0:020d}.index").unlink()
+    scanned, compared, original = count_scans(monkeypatch), list[int](), ProducerStateManager.fingerprint
+
+    def counted(manager: ProducerStateManager) -> int:
+        compared.append(manager.end_offset)
+        return original(manager)
+
+    monkeypatch.setattr(ProducerStateManager, "fingerprint", counted)
+    plan_partition(str(directory), START)
+    assert scanned == [f"{0:020d}.log", f"{46:020d}.log"]
+    assert compared == [0, 0]
+
+
+def test_remembered_snapshots_lie_in_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = copy_of(TRANSACTIONS, tmp_path)
+    for lost in [*directory.glob("*.index"), *directory.glob("*.snapshot")]:
+        lost.unlink()
+    expected = plan_partition(str(directory), START).plan.steps
+    monkeypatch.setattr(workspace, "SPILL_BYTES", 0)
+    monkeypatch.setattr(workspace, "SPILL_PART_BYTES", 300)
+    monkeypatch.setattr(Workspace, "made_bytes", 0)
+    load = PartitionLoad(Workspace(str(directory)), START)
+    load.run()
+    snapshots = [scan.snapshot for scan in load._scans.values() if scan.snapshot is not None]
+    assert len(snapshots) > 1
+    assert sum(len(piece) for _, file in snapshots for piece in file.pieces if isinstance(piece, bytes)) <= 300
+    assert load.workspace.plan().steps == expected
 
 
 def test_batches_beyond_what_an_index_can_point_to_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

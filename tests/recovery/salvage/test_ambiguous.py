@@ -9,6 +9,7 @@ import pytest
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.planner import reindex
 from kseg.recovery.result import Salvage
+from kseg.recovery.salvage import segment_scan
 from kseg.recovery.salvage.segment_draft import EXCESS_OFFSETS
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.indexes import TimeIndex, TimeIndexEntry
@@ -154,8 +155,12 @@ def test_an_offset_one_bit_off_wins_over_an_end_that_no_record_reaches(tmp_path:
     assert read(partition) == {**segments, 0: damaged}
 
 
-def test_the_next_batch_wins_over_an_end_that_no_record_reaches(tmp_path: Path) -> None:
-    """The batch after it follows the next one without a gap."""
+@pytest.mark.parametrize("rows", [2048, 1, 2])
+def test_the_next_batch_wins_over_an_end_that_no_record_reaches(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch after it follows the next one without a gap, wherever the scan divides them."""
+    monkeypatch.setattr(segment_scan, "_EVENTS", 4 * rows)
     partition = copy_of(CLEANED, tmp_path)
     segments = read(partition)
     segments[239][0] = up_to(segments[239][0], 247)

@@ -18,7 +18,7 @@ from kseg.recovery.salvage.salvage import broken_batches, files_of, plan_salvage
 from kseg.recovery.salvage.segment_scan import BatchFilter
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
-from recovery.damages import Damage, read, write
+from recovery.damages import Damage, damaged_by, read, write
 from recovery.partitions import NOW_MS, PLAIN, START, TRANSACTIONS, copy_of, make, real_batches, salvage
 from recovery.salvage.test_salvage import DAMAGES, PARTITIONS, copied, errors_of
 from segment.segments import sealed
@@ -51,10 +51,7 @@ def dig(directory: Path, target: Path) -> int:
 @given(damages=DAMAGES)
 def test_any_damage(name: str, damages: list[Damage]) -> None:
     with copied(PARTITIONS[name]) as directory:
-        segments = read(directory)
-        for damage in damages:
-            damage.do(segments)
-        write(directory, segments)
+        write(directory, damaged_by(read(directory), damages))
         dig(directory, directory.parent / "records.jsonl")
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from examples import fewer
 from kseg.recovery.result import Salvage
@@ -27,13 +26,14 @@ from kseg.verification.report import ERROR, Finding, Report
 from kseg.verification.run import judge_path
 from recovery.ambiguity import is_ambiguous, offsets_in, told_offsets
 from recovery.damages import (
-    KINDS,
     Damage,
     Segments,
     broken,
     covered,
+    damaged_by,
     first_offset,
     last_offset,
+    lists_of_damage,
     read,
     with_epoch,
     with_examples,
@@ -64,10 +64,7 @@ PARTITIONS = {
 }
 
 
-_NUMBERS = st.integers(0, 1 << 16)
-DAMAGES = st.lists(
-    st.builds(Damage, st.sampled_from(sorted(KINDS)), *[_NUMBERS] * 6), min_size=1, max_size=4
-)  # fmt: skip
+DAMAGES = lists_of_damage(max_size=4)
 
 
 @contextmanager
@@ -118,9 +115,7 @@ def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments, fou
 def test_all_that_is_intact_is_kept(name: str, damages: list[Damage]) -> None:
     with copied(PARTITIONS[name]) as directory:
         before, known = read(directory), {found.code for found in errors_of(PARTITIONS[name])}
-        damaged = {base: list(chunks) for base, chunks in before.items()}
-        for damage in damages:
-            damage.do(damaged)
+        damaged = damaged_by(before, damages)
         write(directory, damaged)
         told = told_offsets(directory)
         found = salvage(directory)

@@ -16,7 +16,7 @@ from kseg.recovery.salvage.segment_draft import NO_OFFSET, SalvagedBatches, Segm
 from kseg.recovery.salvage.segment_scan import OverlapResolution, OverlapResult
 from kseg.segment.items import Damage as Range
 from kseg.stores.source import open_source
-from recovery.damages import KINDS, Damage, first_offset, last_offset, read, with_epoch
+from recovery.damages import Damage, damaged_by, first_offset, last_offset, lists_of_damage, read, with_epoch
 from recovery.partitions import TESTDATA, TRANSACTIONS, at_offset, keyed_batch, real_batches
 from segment.segments import entries, sealed
 
@@ -113,8 +113,7 @@ SEGMENTS = {
     "transactions": (TRANSACTIONS, 0),
     "compacted": (TESTDATA / "kafka-4.3.1/compacted/e-idem-0", 0),
 }
-_NUMBERS = st.integers(0, 1 << 16)
-DAMAGES = st.lists(st.builds(Damage, st.sampled_from(sorted(KINDS)), *[_NUMBERS] * 6), max_size=3)
+DAMAGES = lists_of_damage(min_size=0, max_size=3)
 
 
 def scanned(path: Path, base: int | None, next_base: int | None = None) -> SegmentDraft:
@@ -145,9 +144,8 @@ def ranges_of(draft: SegmentDraft) -> Iterator[tuple[int, int]]:
 @given(damages=DAMAGES)
 def test_each_byte_is_accounted_for(name: str, damages: list[Damage], tmp_path_factory: pytest.TempPathFactory) -> None:
     folder, base = SEGMENTS[name]
-    damaged, next_base = read(folder), min((other for other in read(folder) if other > base), default=None)
-    for damage in damages:
-        damage.do(damaged)
+    segments = read(folder)
+    damaged, next_base = damaged_by(segments, damages), min((one for one in segments if one > base), default=None)
     path = tmp_path_factory.mktemp("scan") / f"{base:020d}.log"
     data = b"".join(damaged[base])
     path.write_bytes(data)
@@ -262,8 +260,13 @@ def wide(batch: bytes, last_delta: int) -> bytes:
     return sealed(batch, 23, last_delta.to_bytes(4, "big"))
 
 
+@pytest.mark.parametrize("rows", [2048, 1, 2])
 @pytest.mark.parametrize(("last_delta", "is_doubted"), [(1, False), (2, True), (5, True)])
-def test_a_batch_of_more_offsets_than_records_before_the_next(last_delta: int, is_doubted: bool, path: Path) -> None:
+def test_a_batch_of_more_offsets_than_records_before_the_next(
+    last_delta: int, is_doubted: bool, rows: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``rows``: the batches that the scan follows at once."""
+    monkeypatch.setattr(segment_scan, "_EVENTS", 4 * rows)
     found = [keyed_batch(1000, b"ab"), wide(keyed_batch(1002, b"ab"), last_delta), keyed_batch(1004, b"ab")]
     path.write_bytes(b"".join(found))
     draft, size = scanned(path, 1000), len(found[0])
@@ -271,8 +274,9 @@ def test_a_batch_of_more_offsets_than_records_before_the_next(last_delta: int, i
         (size, 2 * size, 1002, 1002 + last_delta)
     ] * is_doubted
     assert all(run.doubt for run in draft.misplaced)
-    firsts = [(part.first, part.last) for part in draft.parts]
-    assert firsts == ([(1000, 1001), (1004, 1005)] if is_doubted else [(1000, 1005)])
+    offsets = [(part.first, part.last) for part in draft.parts]
+    assert offsets == ([(1000, 1001), (1004, 1005)] if is_doubted else [(1000, 1005)])
+    assert list(draft.parts.records) == ([2, 2] if is_doubted else [6])
 
 
 @pytest.mark.parametrize(("place", "expected"), [(1, 1002), (2, 1004)])

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache, wraps
 from typing import Any, NamedTuple, TypeVar
-from unicodedata import decimal
 
 from kseg.formats.rows import Sliceable
 from kseg.segment.files import ZERO_UUID_TEXT, is_uuid
@@ -67,6 +66,8 @@ def lines(data: bytes, encoding: str = "utf-8") -> Iterator[Line]:
 def integer(text: str, bits: int) -> int | None:
     """Parses as Integer.parseInt (32 bits) or Long.parseLong (64 bits) does; None if they would throw."""
     if not text.isascii():  # the digits of all scripts count, but those behind U+FFFF are two chars in Java
+        from unicodedata import decimal
+
         text = "".join(str(decimal(char, char)) if char <= "\uffff" else char for char in text)
     found = _NUMBER.fullmatch(text)
     if not found:

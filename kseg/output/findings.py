@@ -5,7 +5,6 @@ of the findings table, for ``kseg verify --explain``.
 """
 
 import os
-import textwrap
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -419,6 +418,8 @@ def put_explanations(codes: Iterable[str], form: str, sink: Sink, color: str) ->
             panel = Panel(Group(*map(Text, parts)), title=title, title_align="left", border_style=tone)
             sink.write(drawn(panel, paint.is_on).encode())
             continue
+        import textwrap
+
         if i:
             sink.put("")
         sink.put(f"{paint(code, bold=True)} ({paint(kind.severity, tone)})")

@@ -5,11 +5,9 @@ On a terminal, long lines are wrapped at words.
 
 import os
 import sys
-import textwrap
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Literal, TextIO
+from typing import Literal, NamedTuple, TextIO
 
 import click
 
@@ -85,6 +83,8 @@ def _folded(message: str) -> str:
     width = terminal_width()
     if width is None:
         return message
+    import textwrap
+
     columns = max(min(width, _MAX_COLUMNS), _MIN_COLUMNS)
     indent = " " * (len(_PREFIX) + 1)
     lines = textwrap.wrap(
@@ -116,8 +116,7 @@ def on_one_line(message: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
 
 
-@dataclass(frozen=True, slots=True)
-class Presentation:
+class Presentation(NamedTuple):
     """``form``: text or json, of ``kseg verify`` also junit or html. ``as_page``: the JSON becomes a page of HTML.
 
     ``report``: the file for the plan of a dry run, None for standard output.

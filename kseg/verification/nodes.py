@@ -79,9 +79,9 @@ def judge_nodes(nodes: Nodes, settings: CheckSettings, report: Report) -> None:
 
 
 def _judge_commits(checks: list["NodeCheck"], report: Report) -> None:
-    """Reports groups whose committed offset is outside of the log, which no broker may extend meanwhile: by all copies
-    of the nodes of a cluster, as another one may have what one lacks. If the newest metadata know the id of the topic,
-    only copies of that count."""
+    """Reports groups whose committed offset is outside of all copies of the partition on the cluster's nodes: what one
+    copy lacks, another may have. If the newest metadata know the topic's id, only copies with this id count. No broker
+    may run meanwhile: it would extend the logs."""
     of_cluster: dict[int, list[NodeCheck]] = {}
     for check in checks:
         of_cluster.setdefault(id(check.node.coordinators), []).append(check)

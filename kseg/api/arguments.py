@@ -113,7 +113,7 @@ def offsets_of(given: Range | None) -> tuple[int, int] | None:
 
 def ranges_of(given: Range | Iterable[Range]) -> tuple[tuple[int, int], ...]:
     """Returns first and last offsets of one range or several. Raises RequestError as `offsets_of`."""
-    several = list(given)
+    several = list(given) if isinstance(given, Iterable) else [given]
     ranges = several if all(isinstance(each, tuple) for each in several) else [given]
     return tuple(found for each in ranges if (found := offsets_of(each)) is not None)  # type: ignore[arg-type]
 
@@ -238,6 +238,10 @@ def _text(value: Any) -> str:
     return value
 
 
+def _key(value: Any) -> bytes | str:
+    return value if isinstance(value, bytes) else _text(value)
+
+
 def _number(value: Any) -> int:
     if isinstance(value, bool):
         raise TypeError
@@ -282,6 +286,7 @@ _CHECKS: dict[Any, tuple[Check, str]] = {
     Path: (_path, "path"),
     Paths: (_several(_place), "path, and no iterable of paths"),
     **dict.fromkeys((Iterable[str], str | Iterable[str]), (_several(_text), "text, and no iterable of it")),
+    bytes | str | Iterable[bytes | str]: (_several(_key), "bytes or text, and no iterable of them"),
     **dict.fromkeys(
         (Iterable[int], int | Iterable[int]), (_several(_number), "whole number of 64 bits, and no iterable of such")
     ),

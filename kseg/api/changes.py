@@ -659,7 +659,7 @@ def erase(
     from kseg.erasure.planner import EraseOptions, ErasurePlanner
 
     given = {
-        "key": (key,) if isinstance(key, bytes | str) else tuple(key),
+        "key": key,
         "key_pattern": words_of(key_pattern),
         "grep": words_of(grep),
         "skip_damage": skip_damage,

@@ -174,6 +174,7 @@ _OTHER_NAMES = {
     "reindex": "index rebuild rebuild-index indexes snapshots",
     "compact": "clean cleanup cleaner compaction dedup",
     "retain": "retention delete remove rm purge expire prune",
+    "erase": "forget gdpr erasure delete wipe shred",
     "redact": "anonymize anonymise mask scrub pseudonymize sanitize twin share",
     "convert": "export import upgrade recompress compress transform jsonl csv parquet",
     "undo": "revert rollback back",

@@ -22,7 +22,8 @@ from kseg.errors import errors_at
 
 FUNCTIONS = (
     kseg.open, kseg.scan, kseg.verify, kseg.recover, kseg.reindex, kseg.compact, kseg.retain, kseg.convert, kseg.undo,
-    kseg.carve, kseg.redact, kseg.quorum, kseg.restore, kseg.writer, kseg.log_writer,
+    kseg.carve, kseg.redact, kseg.quorum, kseg.restore, kseg.writer, kseg.log_writer, kseg.erase, kseg.stats,
+    kseg.groups, kseg.transactions, kseg.cluster,
 )  # fmt: skip
 NEEDED = {
     kseg.carve: {"output": "never"},
@@ -30,6 +31,7 @@ NEEDED = {
     kseg.quorum: {"rewrite": True},
     kseg.restore: {"undelete": True},
     kseg.convert: {"codec": "zstd"},
+    kseg.erase: {"key": b"never"},
 }
 HEALTHY = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 WRONG = (5, 2.8, object(), [5], {}, b"x", "x", {"x": 5}, [None])

@@ -109,6 +109,7 @@ def test_every_command_has_examples() -> None:
     [
         (("vrify", "x"), "'verify'"),
         (("recoverr",), "'recover'"),
+        (("gdpr",), "'erase'"),
         (("dump", "--deep-iteraton", "x"), "--deep-iteration"),
         (("verify", "--ignore", "crc-mismach", "x"), "crc-mismatch"),
     ],

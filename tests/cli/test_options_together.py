@@ -33,7 +33,7 @@ PARTITIONS = [
 ]
 ROOT_FILES = sorted(path for path in (TESTDATA / "log-directories/4.3.1/logs").iterdir() if path.is_file())
 MARKER = ".kafka_cleanshutdown"
-ERAS = "0.8.2 0.10.2 0.11.0 1.1 2.0 2.2 2.4 2.8.2 3.0 3.3 3.5 3.9 4.0 4.1 4.3".split()
+ERAS = "0.8.2 0.10.2 0.11.0 1.1 2.0 2.2 2.4 2.8.2 3.0 3.3 3.5 3.9 4.0 4.1 4.3 4.4".split()
 VALUES = {
     "--topic": ["*", "d*", "nope"], "--era": ERAS, "--as": ["other", "other-3"], "--now": ["1795252258000", "-2h"],
     "--topic-id": ["AAAAAAAAQACAAAAAAAAAAg"], "--offsets": ["10..50", "..5", "90"], "--time": ["2026-01-01..now"],

@@ -6,7 +6,6 @@ A piece is what one file held: batches one behind the other that continue each o
 """
 
 import mmap
-import os
 import random
 import re
 from bisect import bisect_left, bisect_right
@@ -592,15 +591,11 @@ class Copies:
 
 
 def _table(count: int) -> memoryview:
-    """Returns the zeros of a `KeyIndex` for so many batches."""
+    """Returns the zeros of a `KeyIndex` for so many batches. Raises SpoolFullError, KsegError."""
     slots = 1 << (count + count // 2).bit_length()
     if 8 * slots <= HELD_TABLE_BYTES:
         return sparse_int64s(slots)
-    descriptor = current_spool().new_file(8 * slots)
-    try:
-        return memoryview(mmap.mmap(descriptor, 8 * slots)).cast("q")
-    finally:
-        os.close(descriptor)
+    return memoryview(current_spool().new_mapping(8 * slots)).cast("q")
 
 
 def _equal_batches(piece: Piece, i: int, other: Piece, k: int, most: int) -> int:

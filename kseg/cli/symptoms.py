@@ -1,15 +1,14 @@
 """``kseg symptoms``: from a message of a broker, client or tool to its cause and to the commands that help."""
 
 import os
-import sys
 from collections.abc import Iterator
 
 import click
 
 from kseg.cli.options import Command, form, output_options, with_options
-from kseg.errors import PathError
 from kseg.output.notices import Color, Notices
 from kseg.output.sink import open_sink
+from kseg.stores.source import standard_input
 from kseg.symptoms.causes import causes_in
 from kseg.symptoms.matching import symptoms_of_description
 from kseg.symptoms.printing import print_symptoms
@@ -46,8 +45,6 @@ def command(text: tuple[str, ...], form: str, output: str | None, color: Color, 
 
 def _lines_of_input() -> Iterator[bytes]:
     """The lines of standard input; very long ones are cut in pieces."""
-    if sys.stdin is None:
-        raise PathError("standard input is closed")
-    stream = sys.stdin.buffer
+    stream = standard_input()
     while line := stream.readline(MAX_LINE_BYTES):
         yield line

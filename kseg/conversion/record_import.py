@@ -11,7 +11,6 @@ stand for columns that files lack. Files whose rows have offsets are merged by t
 import json
 import os
 import re
-import sys
 from base64 import b64decode
 from binascii import Error as Base64Error
 from bisect import bisect_right
@@ -54,7 +53,7 @@ from kseg.limits import CHUNK_ROWS, MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET, SegmentFile, is_new_partition, own_name, parse_partition_name, segment_file
 from kseg.segment.writer import WrittenSegment
 from kseg.stores.place import Place
-from kseg.stores.source import STANDARD_INPUT
+from kseg.stores.source import STANDARD_INPUT, standard_input
 
 if TYPE_CHECKING:
     Reader = Callable[[str, BinaryIO, Sequence[str]], Iterator[pa.RecordBatch]]
@@ -497,9 +496,7 @@ def nothing_written(place: str, error: Exception) -> KsegError:
 def open_input(path: str, opened: ExitStack) -> BinaryIO:
     """Opens a file, or standard input for ``-``. Raises PathError."""
     if path == STANDARD_INPUT:
-        if sys.stdin is None:
-            raise PathError("standard input is closed")
-        return sys.stdin.buffer
+        return standard_input()
     with errors_at(path):
         return opened.enter_context(open(path, "rb"))
 

@@ -193,8 +193,9 @@ class BatchRedaction:
     def _same_problems(self, batch: RecordBatch, make: Callable[[], bytes]) -> bytes:
         """Returns a batch of ``make``, sealed, with the problems of the old one, if a few attempts give it."""
         wanted = sorted(problem.code for problem in batch.check())
-        first = b""
+        first, lost_bytes = b"", self.lost_bytes
         for _ in range(_ATTEMPTS):
+            self.lost_bytes = lost_bytes
             new = bytearray(make())
             if len(new) <= HEADER_BYTES < batch.size:
                 break
@@ -325,8 +326,10 @@ class BatchRedaction:
             else:
                 inner = bytes(decompress(header.codec, payload, KAFKA_0_7, self._budget, []))
                 self._budget -= len(inner)
+                before = self._state_07()
                 new = _filled(header.codec, compress(target_of(header.codec), self._set_07(inner, depth + 1)), payload)
                 if len(new) != len(payload) and depth == 0:  # letters pack better
+                    self._go_back_07(before)
                     again = compress(target_of(header.codec), self._set_07(inner, depth + 1, is_short=True))
                     new = _filled(header.codec, again, payload)
         except UndecodableError:
@@ -336,6 +339,15 @@ class BatchRedaction:
             out[:V07_SIZE_BYTES] = _INT32.pack(len(out) - V07_SIZE_BYTES)
         reseal(old, out, start - 4, start, False)
         return bytes(out)
+
+    def _state_07(self) -> tuple[int, ...]:
+        """Returns what was counted of 0.7, and the limits that are left."""
+        replacer = self.replacer
+        return replacer.replaced, replacer.values, self.lost_bytes, self._budget, self._messages_left
+
+    def _go_back_07(self, state: tuple[int, ...]) -> None:
+        """Restores a result of `_state_07`."""
+        self.replacer.replaced, self.replacer.values, self.lost_bytes, self._budget, self._messages_left = state
 
     def _set_07(self, inner: bytes, depth: int, is_short: bool = False) -> bytes:
         replace = partial(self._entry_07, depth=depth, is_short=is_short)

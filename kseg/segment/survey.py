@@ -114,6 +114,11 @@ class HeaderRows:
         """Returns the rows ``first`` to ``stop``."""
         return HeaderRows(self.rows[first * layout.BATCH_WIDTH : stop * layout.BATCH_WIDTH], stop - first)
 
+    def followed_by(self, other: "HeaderRows") -> "HeaderRows":
+        """Returns these rows and others."""
+        rows = b"".join(each.rows[: each.count * layout.BATCH_WIDTH].tobytes() for each in (self, other))
+        return HeaderRows(memoryview(bytearray(rows)).cast("q"), self.count + other.count)
+
 
 def headers_of(data: BytesLike, spans: Sequence[tuple[int, int]], origin: int = 0) -> HeaderRows:
     """Returns the headers of batches at these (position, size) of ``data``, whose checksums are right; ``origin`` is

@@ -11,11 +11,13 @@ import os
 import stat
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from io import BufferedReader, RawIOBase
 from operator import itemgetter
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO, overload
+from typing import TYPE_CHECKING, BinaryIO, cast, overload
 
 from kseg.errors import PathError, UnreadableError, errors_at
 from kseg.kernel.files import system
@@ -24,6 +26,8 @@ from kseg.stores.extent import Extent, end_of_data, next_data, unnamed_file
 from kseg.stores.place import Place
 
 if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
     from kseg.stores.windows import ProvenBatches
 
 # Reads around bytes that a failing disk cannot read, and lists their ranges.
@@ -481,9 +485,7 @@ def open_source(path: str) -> Source:
     place = Place(path)
     with errors_at(path):
         if path == STANDARD_INPUT and place.tree is None:
-            if sys.stdin is None:
-                raise PathError("standard input is closed")
-            return Source(Extent(seekable_descriptor(sys.stdin.buffer)), path)
+            return Source(Extent(seekable_descriptor(standard_input())), path)
         if place.is_expected_pipe():
             with open(path, "rb") as pipe:
                 return Source(Extent(seekable_descriptor(pipe)), path)
@@ -508,19 +510,37 @@ def seekable_descriptor(stream: BinaryIO) -> int:
     """Returns a descriptor of the stream's bytes: its own if it is a file, else of an unnamed temporary copy."""
     if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and os.lseek(stream.fileno(), 0, os.SEEK_CUR) == 0:
         return os.dup(stream.fileno())
-    return unnamed_file(_pieces(stream))
+    return unnamed_file(iter(partial(stream.read, WINDOW_BYTES), b""))
 
 
-def _pieces(stream: BinaryIO) -> Iterator[bytes]:
-    read: Callable[[int], bytes | None] = stream.read  # None: a non-blocking stream has no bytes yet
-    while (piece := read(WINDOW_BYTES)) != b"":
-        if piece is None:
-            wait_for_bytes(stream)
-        else:
-            yield piece
+def standard_input() -> BinaryIO:
+    """Returns standard input as a stream whose reads wait for bytes, also if it is non-blocking. Raises PathError."""
+    if sys.stdin is None:
+        raise PathError("standard input is closed")
+    return cast(BinaryIO, BufferedReader(_Waiting(cast(BufferedReader, sys.stdin.buffer))))
 
 
-def wait_for_bytes(stream: BinaryIO) -> None:
+class _Waiting(RawIOBase):
+    """The bytes of a stream, which it does not close."""
+
+    def __init__(self, stream: BufferedReader) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        read: Callable[[WriteableBuffer], int | None] = self._stream.readinto1
+        # A non-blocking stream without bytes returns None here, where other reads return nothing, as at the end.
+        while (size := read(buffer)) is None:
+            wait_for_bytes(self._stream)
+        return size
+
+
+def wait_for_bytes(stream: BufferedReader) -> None:
     """Waits until a non-blocking stream has bytes or is at its end. Raises OSError, ValueError."""
     from select import select
 

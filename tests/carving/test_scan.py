@@ -1,5 +1,7 @@
 """Batches in hostile images are found in a time that grows with the image, whatever its headers claim."""
 
+import errno
+import os
 import random
 import struct
 import time
@@ -12,8 +14,10 @@ from cli.command import TESTDATA
 from kseg.carving import image
 from kseg.carving import image as copies
 from kseg.carving.image import Copies, Piece, batch_rows, pieces_of
+from kseg.errors import KsegError
 from kseg.kernel.layout.rows import BATCH_WIDTH
 from kseg.stores.source import open_source
+from stores.archives.test_spool import refuse
 
 
 def smallest_batch() -> bytes:
@@ -116,3 +120,11 @@ def test_many_keys_are_moved_to_the_spool(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(copies, "HELD_TABLE_BYTES", 64)
     monkeypatch.setattr(copies, "WINDOW_BYTES", 100)
     test_runs_of_copies_are_the_batches_of_equal_bytes(tmp_path, LEGACY, 0)
+
+
+def test_many_keys_need_space_in_the_spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk would end the process where it writes to the mapped table."""
+    monkeypatch.setattr(copies, "HELD_TABLE_BYTES", 64)
+    monkeypatch.setattr(os, "posix_fallocate", refuse(errno.ENOSPC))
+    with pytest.raises(KsegError, match="No space left on device: --spool-dir"):
+        test_runs_of_copies_are_the_batches_of_equal_bytes(tmp_path, LEGACY, 0)

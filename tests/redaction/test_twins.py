@@ -10,6 +10,7 @@ import pytest
 import kseg
 from kseg.changes.driver.command import ChangeOptions
 from kseg.errors import KsegError, UnsupportedError
+from kseg.formats.record_batch import HEADER_BYTES
 from kseg.redaction.directories import RedactOptions, redact
 from recovery.partitions import PLAIN
 from redaction.twins import bytes_of, findings_of, logs_at, payloads_of, shape_of, twin_of
@@ -171,6 +172,29 @@ def test_bytes_that_become_random_are_counted_once(end: bytes, values: int, rand
         counts.append(redact(str(part), change, RedactOptions(), lambda _: None).facts or {})
     intact, broken = counts
     assert (broken["values"] - intact["values"], broken["randomBytes"]) == (values, random_bytes)
+
+
+def test_random_bytes_of_several_attempts_are_counted_once(tmp_path: Path) -> None:
+    """No random bytes have the problem of a batch that would decompress to more than the limit."""
+    path = FINDINGS / "decompression-limit/lat-gzip-0"
+    (log,) = path.glob("*.log")
+    packed = [len(batch) - HEADER_BYTES for batch in entries(log.read_bytes()) if batch[22] & 7]
+    options, change = RedactOptions(max_batch_bytes=10), ChangeOptions(output=str(tmp_path / "twin"))
+    counts = redact(str(path), change, options, lambda _: None).facts or {}
+    assert counts["randomBytes"] == sum(packed)
+
+
+@pytest.mark.parametrize("name", ["magic0-magic1-mixed-0", "codecs-0", "nested-0"])
+def test_records_of_0_7_that_are_packed_again_are_counted_once(name: str, tmp_path: Path) -> None:
+    path = TESTDATA / "kafka-0.7.2/direct" / name
+    records = 0
+    for file in path.glob("*.kafka"):
+        with kseg.open(file) as log:
+            records += sum(1 for _ in log.records())
+    counts = (
+        redact(str(path), ChangeOptions(output=str(tmp_path / "twin")), RedactOptions(), lambda _: None).facts or {}
+    )
+    assert (counts["records"], counts["values"]) == (records, records)
 
 
 def test_foreign_text_in_indexes_goes(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ import gzip
 import os
 import sys
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -44,19 +44,15 @@ def test_bytes_around_a_bad_sector_are_read(start: int, tmp_path: Path, fail_dis
         assert found[20_000:] == data[20_000:]
 
 
-@pytest.mark.parametrize("packed", [bytes, gzip.compress])
-def test_a_nonblocking_standard_input(packed: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not yet written is waited for, from the first byte on."""
-    path = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"
-    log = path.read_bytes()[:30_000]
-    list(kseg.open(path))  # imports, for which the writer does not wait
-    data = packed(log)
+@contextmanager
+def slowly_written(data: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Standard input is a pipe that does not block, into which the bytes are written late and in two pieces."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
 
     def write() -> None:
         with open(writing, "wb", buffering=0) as pipe:
-            for piece in (data[:5000], data[5000:]):
+            for piece in (data[: len(data) // 6], data[len(data) // 6 :]):
                 time.sleep(0.1)
                 pipe.write(piece)
 
@@ -65,8 +61,18 @@ def test_a_nonblocking_standard_input(packed: Callable[[bytes], bytes], monkeypa
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
         writer.start()
         try:
-            items = list(kseg.open("-"))
+            yield
         finally:
             writer.join()
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+def test_a_nonblocking_standard_input(packed: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not yet written is waited for, from the first byte on."""
+    path = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"
+    log = path.read_bytes()[:30_000]
+    list(kseg.open(path))  # imports, for which the writer does not wait
+    with slowly_written(packed(log), monkeypatch):
+        items = list(kseg.open("-"))
     assert b"".join(log[item.position : item.end] for item in items) == log
     assert all(item.is_valid for item in items[:-1])

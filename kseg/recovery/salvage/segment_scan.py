@@ -246,6 +246,10 @@ _OLD_BYTES, _V2_BYTES = 26, HEADER_BYTES
 _MAX_SHARED_BYTES = 8
 """Bytes that two batches may share: leading zeros of an offset."""
 _EVENTS = 8192
+_MOST_ROWS = _EVENTS // 4
+"""Rows that the chain follows at once at most: a batch can cause several events."""
+_FEWEST_ROWS = 1024
+"""Rows that the chain follows at once at least, except before damage."""
 _PLAIN_GAPS = 8
 """With more gaps that damage does not explain, the log was compacted."""
 
@@ -270,13 +274,17 @@ def scan_segment(
     """Reads a file. ``base``: base offset of its segment; None if it makes none, then all batches are in misplaced
     runs; ``next_base``: base offset of the next segment, None for the last."""
     level = DEEP if batch_filter and batch_filter.drops_undecodable else FULL
-    survey = open_survey(source.path, level, jobs=jobs, scratch=scratch, source=source, base_offset=base)
-    scan = _Scan(source, base, next_base, scratch, evidence)
-    for item, problems in _with_problems(survey):
-        if isinstance(item, Damage):
-            scan.damage(item)
-        else:
-            scan.headers(item, batch_filter.rejected(source, item, problems, scratch) if batch_filter else {})
+    for is_compacted in (False, True):
+        survey = open_survey(source.path, level, jobs=jobs, scratch=scratch, source=source, base_offset=base)
+        scan = _Scan(source, base, next_base, scratch, evidence, is_compacted)
+        for item, problems in _with_problems(survey):
+            if isinstance(item, Damage):
+                scan.damage(item)
+            else:
+                scan.headers(item, batch_filter.rejected(source, item, problems, scratch) if batch_filter else {})
+        scan.follow_all()
+        if not scan.took_gaps_for_damage or not scan.has_compacted_batches:
+            break
     return scan.finish()
 
 
@@ -299,8 +307,15 @@ class _Scan:
     """Divides a segment into parts with rising offsets and cuts out damaged ranges."""
 
     def __init__(
-        self, source: Source, base: int | None, next_base: int | None, scratch: Scratch, evidence: OffsetEvidence | None
+        self,
+        source: Source,
+        base: int | None,
+        next_base: int | None,
+        scratch: Scratch,
+        evidence: OffsetEvidence | None,
+        is_compacted: bool,
     ) -> None:
+        """``is_compacted``: the segment is known to have compacted batches."""
         self._source, self._compressed = source, CompressedMessages(source, scratch)
         self._behind = source.behind_proven()
         """For damaged bytes and what is next to them."""
@@ -311,11 +326,15 @@ class _Scan:
         self._draft = SegmentDraft(Place(source.path).absolute, base, next_base)
         self._chain = chain.Chain(base, limit=(1 << 62) - 1, rows=int64s(_EVENTS * chain.EVENT_WIDTH))
         self._is_joined = False
+        self._is_compacted = is_compacted
+        self.took_gaps_for_damage = False
+        """Whether a batch was taken to belong into a gap, which holds only for a log that was not compacted."""
         self._plain_gaps = 0
         self._epoch: int | None = None
-        self._last_offset = -1
-        self._last_row: BatchRow | None = None
-        """The last batch of the previous rows, None if it was broken; the last part ends with it if ``_is_joined``."""
+        self._held = HeaderRows(int64s(0), 0)
+        """Batches that the chain has not followed yet."""
+        self._last_offset: int | None = None
+        """Last offset of the adjacent batch that the chain followed last, None if there is none."""
         self._shift = 0
         """Number of missing offsets before the last part."""
         self._rejected: dict[int, Problem] = {}
@@ -324,6 +343,8 @@ class _Scan:
         """Repaired first bytes of batches by position."""
 
     def damage(self, damage: Damage) -> None:
+        self.follow_all()
+        self._last_offset = None
         self._draft.has_epochs = True  # batches inside the range have no rows
         self._chain.is_after_damage = True
         self._is_joined = False
@@ -399,11 +420,36 @@ class _Scan:
 
     def headers(self, headers: HeaderRows, rejected: dict[int, Problem]) -> None:
         """Adds batches. ``rejected``: the rejected ones, by row."""
-        self._rejected = {headers[row].position: why for row, why in rejected.items()}
-        self._heads = self._compressed.open(headers, self._chain.last_offset)
-        for start in range(0, headers.count, _EVENTS // 4):  # a batch can cause several events
-            part = headers.part(start, min(start + _EVENTS // 4, headers.count))
-            self._rows(part, self._breaks_of(part))
+        before = self._held[-1].last_offset if self._held.count else self._chain.last_offset
+        self._rejected |= {headers[row].position: why for row, why in rejected.items()}
+        self._heads |= self._compressed.open(headers, before)
+        self._held = self._held.followed_by(headers)
+        while stop := self._border():
+            self._follow(stop)
+
+    def _border(self) -> int:
+        """Returns how many of the held batches to follow now, 0 for none. The batches after them decide nothing about
+        the last one: it lies behind the one before it, and the next one behind it."""
+        held = self._held
+        for stop in range(max(_FEWEST_ROWS, 2), min(_MOST_ROWS, held.count - 1) + 1):
+            one, two, three = (held[row] for row in range(stop - 2, stop + 1))
+            if one.last_offset < two.first_offset <= two.last_offset < three.first_offset:
+                is_right = one.has_right_crc and two.has_right_crc and three.has_right_crc
+                if is_right and two.position not in self._heads and two.position not in self._rejected:
+                    return stop
+        return _MOST_ROWS if held.count > _MOST_ROWS else 0
+
+    def _follow(self, count: int) -> None:
+        """Adds the first of the held batches."""
+        part, self._held = self._held.part(0, count), self._held.part(count, self._held.count)
+        self._rows(part, self._breaks_of(part))
+        self._rejected = {position: why for position, why in self._rejected.items() if position >= part.end}
+        self._heads = {position: head for position, head in self._heads.items() if position >= part.end}
+
+    def follow_all(self) -> None:
+        """Adds the held batches: no batch is adjacent to the last one."""
+        if self._held.count:
+            self._follow(self._held.count)
 
     def _breaks_of(self, headers: HeaderRows) -> dict[int, tuple[int, int, int]]:
         """Returns the rows that do not continue the previous one, or need a repair: kind and values of the chain's
@@ -423,7 +469,7 @@ class _Scan:
         lasts = headers.lasts
         for row, first in enumerate(headers.firsts):
             last = lasts[row - 1] if row else self._last_offset
-            if first != last + 1 and row not in breaks and (row or self._is_joined):
+            if last is not None and first != last + 1 and row not in breaks:
                 breaks[row] = (chain.GAP if first > last else chain.NOT_RISING, last + 1, 1)
         self._last_offset = lasts[-1]
         for found, kind in ((self._heads, _TO_REPAIR), (self._rejected, _TO_REJECT)):
@@ -434,13 +480,9 @@ class _Scan:
     def _rows(self, headers: HeaderRows, breaks: dict[int, tuple[int, int, int]]) -> None:
         first, is_clean = 0, True
         for row, (kind, a, c) in sorted(breaks.items()):
-            before = self._excess_before(headers, first, row) if kind == chain.NOT_RISING else None
-            if before is not None:
-                if row:
-                    self._add_rows(headers.part(first, row - 1), is_clean)
-                else:
-                    self._remove_last_row(before)
-                self._misplace(before, doubt=segment_draft.EXCESS_OFFSETS)
+            if kind == chain.NOT_RISING and first < row and self._has_excess_offsets(headers[row - 1], headers[row]):
+                self._add_rows(headers.part(first, row - 1), is_clean)
+                self._misplace(headers[row - 1], doubt=segment_draft.EXCESS_OFFSETS)
                 self._is_joined, first, is_clean, self._shift = False, row, True, 0
                 continue
             self._add_rows(headers.part(first, row), is_clean)
@@ -462,24 +504,6 @@ class _Scan:
                 self._handle_broken(headers, row, kind, a)
             first, is_clean = row + 1, True
         self._add_rows(headers.part(first, headers.count), is_clean)
-        self._last_row = headers[headers.count - 1] if first < headers.count else None
-
-    def _excess_before(self, headers: HeaderRows, first: int, row: int) -> BatchRow | None:
-        """Returns the batch before a row if it has no break and `_has_excess_offsets`. ``first``: the first row that is
-        not in a part yet."""
-        before = headers[row - 1] if first < row else None
-        if row == 0 and self._is_joined:
-            before = self._last_row
-        return before if before is not None and self._has_excess_offsets(before, headers[row]) else None
-
-    def _remove_last_row(self, row: BatchRow) -> None:
-        """Takes the last batch from the last part, to which it was joined."""
-        parts = self._draft.parts
-        if parts[-1].start == row.position:
-            parts.pop()
-        else:
-            records = _records_in(HeaderRows.of([row]))
-            parts.lengthen(row.position, row.first_offset - 1, -segment_draft.BATCH_WEIGHT, -records)
 
     def _has_excess_offsets(self, one: BatchRow, behind: BatchRow) -> bool:
         """Whether a v2 batch overlaps the next one, but its records end before that one. In a compacted log the offset
@@ -503,14 +527,14 @@ class _Scan:
     def _is_disputed(self, headers: HeaderRows, row: int) -> bool:
         """Whether a batch claims offsets of a neighbour. In a compacted log it may be right even if it would exactly
         fill a gap elsewhere (`OverlapResolution`)."""
-        if not self._has_compacted_batches:
-            return False
         one, claims = headers[row], list[tuple[int, int]]()
         if row + 1 < headers.count:
             claims.append((headers[row + 1].first_offset, headers[row + 1].last_offset))
         if len(self._draft.parts):
             claims.append(self._draft.parts[-1][2:4])
-        return any(one.first_offset <= b and a <= one.last_offset for a, b in claims)
+        is_claimed = any(one.first_offset <= b and a <= one.last_offset for a, b in claims)
+        self.took_gaps_for_damage |= is_claimed and not self.has_compacted_batches
+        return is_claimed and self.has_compacted_batches
 
     @property
     def _is_behind_damage(self) -> bool:
@@ -526,13 +550,14 @@ class _Scan:
         """
         parts = self._draft.parts
         shift = self._shift
-        if self._has_compacted_batches:  # the cleaner has left gaps
+        if self.has_compacted_batches:  # the cleaner has left gaps
             return False
         if not shift or not len(parts) or parts.weights[-1] != segment_draft.BATCH_WEIGHT or parts[-1].head:
             return False
         overlap = parts[-1].last - first + 1
         if overlap > shift or (overlap < shift and not self._is_behind_damage):
             return False
+        self.took_gaps_for_damage = True
         records = parts.records[-1]
         part = parts.pop()
         self._plain_gaps -= 1
@@ -620,14 +645,14 @@ class _Scan:
         return start - position
 
     @property
-    def _has_compacted_batches(self) -> bool:
+    def has_compacted_batches(self) -> bool:
         """Whether a batch has fewer records than offsets, which only the cleaner leaves."""
-        return self._chain.sparse > 0 or self._compressed.has_holes
+        return self._is_compacted or self._chain.sparse > 0 or self._compressed.has_holes
 
     def finish(self) -> SegmentDraft:
         """Returns the parts in their places, the misplaced runs and the cuts."""
         kept = self._draft
-        kept.is_sparse = self._has_compacted_batches or self._plain_gaps > _PLAIN_GAPS
+        kept.is_sparse = self.has_compacted_batches or self._plain_gaps > _PLAIN_GAPS
         if disproven := self._disproven():
             self._set_misplaced(disproven)
         chosen = longest_rising_run(kept.parts)

@@ -17,7 +17,14 @@ from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, HEAD_BYTES, REDPANDA_NA
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
 from kseg.stores.place import DirectoryCache, Place, directory_cache, normal, place_in
-from kseg.stores.source import STANDARD_INPUT, is_disk_error, open_source, seekable_descriptor, wait_for_bytes
+from kseg.stores.source import (
+    STANDARD_INPUT,
+    is_disk_error,
+    open_source,
+    seekable_descriptor,
+    standard_input,
+    wait_for_bytes,
+)
 from kseg.stores.stored_object import is_url, shown, store_root
 from kseg.stores.trees import DIRECTORY, FILE, ArchiveProblem, Tree, UnopenedTree
 
@@ -192,7 +199,7 @@ def _standard_input(spool: Spool) -> Tree | None:
             head = stream.peek(HEAD_BYTES)
     if form_of(head) is None:
         return None
-    tree = _opened(Extent(seekable_descriptor(sys.stdin.buffer)), spool)
+    tree = _opened(Extent(seekable_descriptor(standard_input())), spool)
     node = None if tree is None else tree.node("")
     if node is not None and node.kind == DIRECTORY:
         raise UnsupportedError("an archive on standard input: give its path, or one segment of it")

@@ -1,5 +1,6 @@
 """Bounded temporary files without names, for bytes that must be seekable. All processes and files share the bound."""
 
+import errno
 import mmap
 import os
 from collections.abc import Iterable, Iterator
@@ -8,6 +9,7 @@ from threading import Lock
 
 from kseg.errors import KsegError, text_of
 from kseg.formats.rows import BytesLike
+from kseg.limits import WINDOW_BYTES
 from kseg.positioned import write_all
 from kseg.stores.extent import Extent, unnamed_file
 
@@ -88,6 +90,20 @@ class Spool:
             raise self._full()
         return self._unnamed_file(size)
 
+    def new_mapping(self, size: int) -> mmap.mmap:
+        """Returns a new file as zeros in memory. Raises SpoolFullError, KsegError.
+
+        Its bytes are reserved: without them a write to the mapping would end the process once the disk is full.
+        """
+        descriptor = self.new_file(size)
+        try:
+            _reserve(descriptor, size)
+            return mmap.mmap(descriptor, size)
+        except OSError as error:
+            raise self._failure(error) from error
+        finally:
+            os.close(descriptor)
+
     def _limit(self) -> int:
         if self._max_bytes is None:
             import shutil
@@ -110,6 +126,17 @@ class Spool:
     def _failure(self, error: OSError) -> KsegError:
         directory = self._directory or "temporary files"
         return KsegError(f"{directory}: {text_of(error)}: --spool-dir sets their directory")
+
+
+def _reserve(descriptor: int, size: int) -> None:
+    """Makes the disk keep the bytes of a file. Raises OSError."""
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except (AttributeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+        for position in range(0, size, WINDOW_BYTES):
+            write_all(descriptor, bytes(min(WINDOW_BYTES, size - position)), position)
 
 
 _current: list[Spool] = []

@@ -155,12 +155,12 @@ def test_an_offset_one_bit_off_wins_over_an_end_that_no_record_reaches(tmp_path:
     assert read(partition) == {**segments, 0: damaged}
 
 
-@pytest.mark.parametrize("rows", [2048, 1, 2])
+@pytest.mark.parametrize("rows", [1024, 1, 2])
 def test_the_next_batch_wins_over_an_end_that_no_record_reaches(
     rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The batch after it follows the next one without a gap, wherever the scan divides them."""
-    monkeypatch.setattr(segment_scan, "_EVENTS", 4 * rows)
+    monkeypatch.setattr(segment_scan, "_FEWEST_ROWS", rows)
     partition = copy_of(CLEANED, tmp_path)
     segments = read(partition)
     segments[239][0] = up_to(segments[239][0], 247)

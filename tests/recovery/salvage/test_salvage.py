@@ -15,7 +15,7 @@ from hypothesis import given
 from examples import fewer
 from kseg.recovery.result import Salvage
 from kseg.recovery.salvage import salvage as salvage_module
-from kseg.recovery.salvage import segment_draft
+from kseg.recovery.salvage import segment_draft, segment_scan
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import TransactionConflictError
 from kseg.releases.release import era_of
@@ -45,6 +45,7 @@ from recovery.partitions import (
     TESTDATA,
     TRANSACTIONS,
     at_offset,
+    contents,
     copy_of,
     keyed_batch,
     make,
@@ -124,6 +125,35 @@ def test_all_that_is_intact_is_kept(name: str, damages: list[Damage]) -> None:
         again = plan_salvage(str(directory), START)
         assert again.cuts == []
         assert not again.plan
+
+
+def outcome(partition: Path, rows: int) -> object:
+    """What a salvage leaves and tells if the scan follows so many batches at once."""
+    with copied(partition) as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment_scan, "_FEWEST_ROWS", rows)
+        found = salvage(directory)
+        told = [line.replace(str(directory), "") for line in found.warnings()]
+        return contents(directory), told, found.plan.gaps
+
+
+ROWS = (1, 2, 3, 1024)
+DAMAGED = sorted({path.parent for path in (TESTDATA / "damaged").glob("*/*/*.log")})
+
+
+@pytest.mark.parametrize("partition", DAMAGED, ids=lambda path: path.parent.name)
+def test_a_real_damaged_partition_is_the_same_whatever_is_followed_at_once(partition: Path) -> None:
+    first, *others = (outcome(partition, rows) for rows in ROWS)
+    assert others == [first] * len(others)
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+@fewer(20)
+@given(damages=DAMAGES)
+def test_the_result_is_the_same_whatever_is_followed_at_once(name: str, damages: list[Damage]) -> None:
+    with copied(PARTITIONS[name]) as directory:
+        write(directory, damaged_by(read(directory), damages))
+        first, *others = (outcome(directory, rows) for rows in ROWS)
+        assert others == [first] * len(others)
 
 
 def inodes_of(directory: Path) -> dict[str, int]:

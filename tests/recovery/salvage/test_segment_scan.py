@@ -16,7 +16,7 @@ from kseg.recovery.salvage.segment_draft import NO_OFFSET, SalvagedBatches, Segm
 from kseg.recovery.salvage.segment_scan import OverlapResolution, OverlapResult
 from kseg.segment.items import Damage as Range
 from kseg.stores.source import open_source
-from recovery.damages import Damage, damaged_by, first_offset, last_offset, lists_of_damage, read, with_epoch
+from recovery.damages import Damage, broken, damaged_by, first_offset, last_offset, lists_of_damage, read, with_epoch
 from recovery.partitions import TESTDATA, TRANSACTIONS, at_offset, keyed_batch, real_batches
 from segment.segments import entries, sealed
 
@@ -255,18 +255,21 @@ def test_leader_epochs(epochs: tuple[int, ...], has_epochs: bool, falls: bool, p
     assert (draft.has_epochs, draft.epochs_fall) == (has_epochs, falls)
 
 
+ROWS = (1024, 1, 2, 3)
+
+
 def wide(batch: bytes, last_delta: int) -> bytes:
     """A batch with more offsets than records."""
     return sealed(batch, 23, last_delta.to_bytes(4, "big"))
 
 
-@pytest.mark.parametrize("rows", [2048, 1, 2])
+@pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize(("last_delta", "is_doubted"), [(1, False), (2, True), (5, True)])
 def test_a_batch_of_more_offsets_than_records_before_the_next(
     last_delta: int, is_doubted: bool, rows: int, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``rows``: the batches that the scan follows at once."""
-    monkeypatch.setattr(segment_scan, "_EVENTS", 4 * rows)
+    monkeypatch.setattr(segment_scan, "_FEWEST_ROWS", rows)
     found = [keyed_batch(1000, b"ab"), wide(keyed_batch(1002, b"ab"), last_delta), keyed_batch(1004, b"ab")]
     path.write_bytes(b"".join(found))
     draft, size = scanned(path, 1000), len(found[0])
@@ -279,8 +282,12 @@ def test_a_batch_of_more_offsets_than_records_before_the_next(
     assert list(draft.parts.records) == ([2, 2] if is_doubted else [6])
 
 
-@pytest.mark.parametrize(("place", "expected"), [(1, 1002), (2, 1004)])
-def test_a_batch_with_another_offset_is_expected_between_its_neighbours(place: int, expected: int, path: Path) -> None:
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize(("place", "expected"), [(1, 1002), (2, 1004), (3, 1006)])
+def test_a_batch_with_another_offset_is_expected_between_its_neighbours(
+    place: int, expected: int, rows: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_scan, "_FEWEST_ROWS", rows)
     found = [keyed_batch(1000 + 2 * i, b"ab") for i in range(5)]
     found[place] = at_offset(found[place], 5)
     path.write_bytes(b"".join(found))
@@ -288,3 +295,19 @@ def test_a_batch_with_another_offset_is_expected_between_its_neighbours(place: i
     (run,) = draft.misplaced
     assert run.part == SalvagedBatches(place * size, (place + 1) * size, 5, 6, path=str(path))
     assert (run.batches, run.records, run.expected) == (1, 2, expected)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("is_compacted", [True, False])
+@pytest.mark.parametrize(("offset", "is_next_broken"), [(1005, False), (1012, True)], ids=["disputed", "explained"])
+def test_a_gap_proves_nothing_if_the_log_was_compacted(
+    offset: int, is_next_broken: bool, is_compacted: bool, rows: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a batch far behind it shows whether it was."""
+    monkeypatch.setattr(segment_scan, "_FEWEST_ROWS", rows)
+    found = [keyed_batch(1000 + 2 * i, b"ab") for i in range(12)]
+    found[3], found[4] = at_offset(found[3], offset), broken(found[4]) if is_next_broken else found[4]
+    path.write_bytes(b"".join(found) + wide(keyed_batch(1024, b"ab"), 5 if is_compacted else 1))
+    (run,) = scanned(path, 1000).misplaced
+    assert (run.part.first, run.batches, run.records) == (offset, 1, 2)
+    assert run.expected == (-1 if is_compacted else 1006)

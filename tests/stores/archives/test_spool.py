@@ -1,7 +1,8 @@
 """The limit of the bytes in temporary files: exactly at it all is written, above it nothing more."""
 
+import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -43,6 +44,44 @@ def test_ranges_leave_zeros_between_them(tmp_path: Path) -> None:
 def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(KsegError, match=r"missing: .*--spool-dir"):
         Spool(str(tmp_path / "missing"), 10).add([b"1"])
+
+
+@pytest.mark.parametrize("refusal", [None, errno.EOPNOTSUPP, AttributeError], ids=str)
+def test_a_mapping_has_its_bytes_reserved(
+    refusal: int | type[Exception] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the system, or the file system, cannot."""
+    size, blocks = (1 << 20) + 5000, list[int]()
+    spool = Spool(str(tmp_path), size)
+
+    def mapped(descriptor: int, length: int) -> bytes:
+        blocks.append(os.fstat(descriptor).st_blocks)
+        return os.pread(descriptor, length, 0)
+
+    if refusal is AttributeError:
+        monkeypatch.delattr(os, "posix_fallocate")
+    elif refusal is not None:
+        monkeypatch.setattr(os, "posix_fallocate", refuse(int(refusal)))
+    monkeypatch.setattr("kseg.stores.archives.spool.mmap.mmap", mapped)
+    assert spool.new_mapping(size) == bytes(size)
+    assert 512 * blocks[0] >= size
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are named by /proc")
+def test_a_mapping_needs_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "posix_fallocate", refuse(errno.ENOSPC))
+    with pytest.raises(KsegError, match=r"No space left on device: --spool-dir"):
+        Spool(str(tmp_path), 10).new_mapping(10)
+    with pytest.raises(SpoolFullError):
+        Spool(str(tmp_path), 10).new_mapping(11)
+    assert [name for name in open_files() if name.startswith(str(tmp_path))] == []
+
+
+def refuse(number: int) -> Callable[..., None]:
+    def call(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return call
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are named by /proc")

@@ -134,6 +134,8 @@ def test_records_are_filtered() -> None:
     moment = datetime.fromtimestamp(early / 1000, UTC)
     for time in ((early, late), (moment, late), (show_time(early), show_time(late))):
         assert list(log.records(time=time)) == timed
+    days = tuple(f"{show_time(stamp)[:10]}Z" for stamp in (stamps[0], stamps[-1]))
+    assert sorted(record.timestamp or 0 for record in log.records(time=days)) == stamps, "the last day is included"
     assert [record.offset for record in log.records(offsets=(3, 5))] == [3, 4, 5]
     assert [record.offset for record in log.records(offsets=(None, 2))] == [0, 1, 2]
     key = next(record.key for record in everything if record.key)

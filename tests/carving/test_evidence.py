@@ -24,6 +24,7 @@ from kseg.decoders.keyed import CoordinatorDecoder
 from kseg.formats.record_batch import build_batch
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import CONTROL
+from kseg.limits import ROWS_PER_CALL
 from kseg.sidefiles.producer_state import ProducerStateEntry
 from kseg.stores.source import open_source
 from segment.segments import sealed
@@ -52,6 +53,14 @@ def test_records_of_a_bomb_are_not_read(tmp_path: Path) -> None:
     joining = Joining([usual, bomb])
     assert len(joining._records(usual, 0)) == 1
     assert joining._records(bomb, 0) == {}
+
+
+def test_the_records_of_a_batch_that_two_calls_of_the_kernel_read_are_yielded_once(tmp_path: Path) -> None:
+    path, each, number = tmp_path / "disk.img", ROWS_PER_CALL // 4 - 1, 30
+    path.write_bytes(b"".join(build_batch(i * each, 0, TIME, [(b"", b"")] * each) for i in range(number)))
+    with open_source(str(path)) as source:
+        found = pieces_of(source, batch_rows(source, 1, lambda _: None))
+        assert [record.offset for record in records_of(found)] == [*range(number * each)]
 
 
 def test_records_are_compared_up_to_a_share_of_the_image(tmp_path: Path) -> None:

@@ -38,6 +38,11 @@ def test_what_may_be_repeated_and_help_are_not_in_the_way(kseg: Kseg) -> None:
     assert kseg("dump", "--limit", "1", "--limit", "2", "--help").status == 0
 
 
+@pytest.mark.parametrize("words", [("restore", "--undelete"), ("quorum", "--rewrite")], ids=" ".join)
+def test_a_missing_path_is_refused_where_an_option_can_stand_for_it(kseg: Kseg, words: tuple[str, ...]) -> None:
+    kseg(*words).expect(2, "Missing argument 'PATH...'", out=b"")
+
+
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
     """A log directory of topics with cleanup.policy compact, with delete, and with none of their own."""

@@ -8,7 +8,7 @@ import pytest
 import snappy
 import zstandard
 
-from formats.streams import GZIP, LZ4, MIB, SKIPPABLE, SNAPPY, ZSTD, flipped, lz4_frame, xerial
+from formats.streams import GZIP, LZ4, MIB, SKIPPABLE, SNAPPY, ZSTD, flipped, lz4_frame, xerial, zstd_frame
 from kseg.formats.compression import leading_bytes
 
 TEXT = random.Random(1).randbytes(30_000).hex().encode() + b"a record, another record; " * 9000
@@ -38,6 +38,14 @@ ZSTD_STREAM = zstandard.ZstdCompressor(write_checksum=True).compress(TEXT)
         pytest.param(ZSTD, ZSTD_STREAM[:-1], id="zstd: checksum cut"),
         pytest.param(ZSTD, flipped(ZSTD_STREAM, 6), id="zstd: wrong content size"),
         pytest.param(ZSTD, SKIPPABLE + ZSTD_STREAM + b"\0", id="zstd: bytes behind"),
+        *(
+            pytest.param(
+                ZSTD,
+                b"".join(zstd_frame(part, write_checksum=has_checksum) for part in (TEXT[:HALF], TEXT[HALF:])),
+                id=f"zstd: two frames, checksum {has_checksum}",
+            )
+            for has_checksum in (True, False)
+        ),
         pytest.param(SNAPPY, BLOCKS + struct.pack(">i", 9) + b"\x09", id="snappy: an empty block cut"),
         *(
             # Added to the position, the length leads to the last n bytes.

@@ -9,6 +9,7 @@ from kseg.recovery import leftovers
 from kseg.recovery.leftovers import SegmentSpan, deleted_segments
 from recovery.damages import last_offset
 from recovery.partitions import at_offset, make, real_batches
+from segment.segments import sealed
 
 BATCHES = [*real_batches(0), *real_batches(46)]
 START, MIDDLE, END = (last_offset(BATCHES[i]) + 1 for i in (2, 3, 5))
@@ -57,3 +58,12 @@ def test_each_segment_is_read_once(
     found = deleted_segments(str(directory))
     assert opened == names
     assert [span.base_offset for span in found.restored] == [base for base, batches in deleted.items() if batches]
+
+
+def test_the_epochs_behind_damage_are_restored(tmp_path: Path) -> None:
+    """The headers of a segment come in several parts, of which damage ends one."""
+    first, second = (sealed(each, 12, epoch.to_bytes(4, "big")) for epoch, each in enumerate(BATCHES[3:5], 4))
+    directory = make(tmp_path / "a-0", {0: BATCHES[:3]})
+    (directory / f"{START:020d}.log.deleted").write_bytes(first + b"\7" * 99 + second)
+    (span,) = deleted_segments(str(directory)).restored
+    assert [(entry.epoch, entry.start_offset) for entry in span.epochs] == [(4, START), (5, MIDDLE)]

@@ -46,6 +46,7 @@ from recovery.partitions import (
     make,
     real_batches,
     salvage,
+    up_to,
 )
 from recovery.salvage.test_salvage import copied, errors_of
 
@@ -394,6 +395,15 @@ def test_leader_epochs_that_fall_are_those_of_no_sound_replica() -> None:
     assert [(offer.first_epoch, offer.last_epoch) for offer in hole.offers] == [(0, 5)]
     with pytest.raises(ReplicasDivergeError, match="leader epoch 4 follows 5: no sound replica"):
         compared([], [*whole, batch_of((12, 12), 4)])
+
+
+def test_a_batch_that_the_replica_has_in_part_is_common() -> None:
+    """The cleaner has taken other records of it on each side."""
+    here, there = up_to(batch_of((0, 2)), 9), [batch_of((0, 2)), batch_of((5, 9)), batch_of((10, 12))]
+    (hole,) = compared([here], there)[1]
+    assert [(offer.part.first, offer.part.last) for offer in hole.offers] == [(10, 12)]
+    assert hole.before is not None
+    assert hole.before.is_common
 
 
 @pytest.mark.parametrize("most", [0, 1, 2, 3])

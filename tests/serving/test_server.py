@@ -137,6 +137,18 @@ def test_the_offsets_that_groups_have_committed_are_served(peer: Peer) -> None:
     assert (group["groupState"], group["protocolType"]) == ("Empty", "consumer")
 
 
+def test_committed_offsets_are_asked_for_by_topic_id(peer: Peer) -> None:
+    """Without the error a client takes a topic that it does not find for one without commits."""
+    ids = {each["name"]: each["topicId"] for each in peer.ask("Metadata", 12, topics=None)["topics"]}
+    topics = [{"topicId": each, "partitionIndexes": [0]} for each in (ids["orders"], "AQIDBAUGBwgJCgsMDQ4PEA")]
+    asked = [{"groupId": "classic-group", "memberId": None, "memberEpoch": -1, "topics": topics}]
+    (found,) = peer.ask("OffsetFetch", 10, groups=asked, requireStable=True)["groups"]
+    parts = [topic["partitions"][0] for topic in found["topics"]]
+    assert [(part["committedOffset"] >= 0, part["errorCode"]) for part in parts] == [
+        (True, 0), (False, UNKNOWN_TOPIC_ID)
+    ]  # fmt: skip
+
+
 _TOPIC = {"name": "orders", "numPartitions": 1, "replicationFactor": 1, "assignments": [], "configs": []}
 _PARTS = [{"name": "orders", "partitions": [{"partitionIndex": 0, "offset": 0}]}]
 

@@ -4,6 +4,8 @@ import struct
 from pathlib import Path
 from typing import Any
 
+from kernel.rendering import batch, record
+from kseg.limits import ROWS_PER_CALL
 from kseg.sidefiles.indexes import (
     IndexedLog,
     Mismatch,
@@ -76,6 +78,14 @@ def test_a_time_entry_is_looked_up_by_the_offset_index() -> None:
     times = TimeIndex(time_index_bytes([TimeIndexEntry(log.max_timestamp(last), last.last_offset)], 0), 0)
     assert [found for _, found in check_time_index(times, index, IndexedLog(counted))] == [[]]
     assert counted.asked < len(data) - index[0].position
+
+
+def test_the_largest_timestamp_of_more_records_than_a_call_takes() -> None:
+    number = ROWS_PER_CALL + 1
+    log = IndexedLog(batch([record(delta, 7 if delta == 0 else 1) for delta in range(number)], base_timestamp=1000))
+    frame = log.frame_at(0)
+    assert frame is not None
+    assert log.max_timestamp(frame) == 1007
 
 
 def time_checks(*entries: tuple[int, int]) -> list[list[Mismatch]]:

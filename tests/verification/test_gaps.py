@@ -1,5 +1,6 @@
 """Whether offsets that are missing were lost or removed by the cleaner, in copies that nothing around tells of."""
 
+import gzip
 import shutil
 from pathlib import Path
 
@@ -198,3 +199,11 @@ def test_damage_on_the_way_to_the_keys(tmp_path: Path) -> None:
     (folder / f"{12:020}.log").write_bytes(batch_of(range(12, 13)))
     found = check(folder, DEEP)
     assert {"crc-mismatch", "undecodable-records", "nonsense-block"} <= set(found.codes)
+
+
+def test_damage_in_a_packed_segment_explains_the_gap_behind_it(tmp_path: Path) -> None:
+    """A salvage of the directory would not take the packed file for a segment."""
+    data = FIRST + b"\7" * 99 + batch_of(range(6, 8)) + LAST
+    path = tmp_path / f"{0:020}.log.gz"
+    path.write_bytes(gzip.compress(data))
+    assert gaps(check(path)) == [("gap-truncated", "info"), ("gap-unexplained", "warning")]

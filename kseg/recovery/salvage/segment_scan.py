@@ -245,11 +245,10 @@ _OLD_BYTES, _V2_BYTES = 26, HEADER_BYTES
 """Sizes of the smallest v0 or v1 message and the smallest v2 batch."""
 _MAX_SHARED_BYTES = 8
 """Bytes that two batches may share: leading zeros of an offset."""
-_EVENTS = 8192
-_MOST_ROWS = _EVENTS // 4
-"""Rows that the chain follows at once at most: a batch can cause several events."""
-_FEWEST_ROWS = 1024
-"""Rows that the chain follows at once at least, except before damage."""
+_FEWEST_ROWS, _MOST_ROWS = 1024, 1280
+"""Rows that the chain follows at once, except before damage."""
+_EVENTS = _MOST_ROWS * chain.KINDS
+"""No event is lost, whatever is wrong with each batch."""
 _PLAIN_GAPS = 8
 """With more gaps that damage does not explain, the log was compacted."""
 

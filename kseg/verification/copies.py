@@ -143,11 +143,11 @@ class RepairTarget:
 
     @cached_property
     def holds_only_copies(self) -> bool:
-        """Whether a file that is marked as deleted holds records that are nowhere else: a recovery would remove it."""
+        """Whether a file that is marked as deleted holds offsets that are nowhere else: a recovery would remove it."""
         from kseg.recovery.leftovers import only_copies
 
         with suppress(KsegError):
-            return bool(only_copies(self.path))
+            return any(each.records is not None for removed in only_copies(self.path).values() for each in removed)
         return False
 
     @property

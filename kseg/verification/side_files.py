@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, pairwise
 from typing import NamedTuple
@@ -89,6 +90,8 @@ def _leftovers(partition: PartitionCheck, names: list[str]) -> None:
     for name in [*deleted, *cleaned, *undone]:
         if ".log." in name:
             _judge_lost(partition, _extent(partition, name), placed)
+    if deleted and any(segment.is_damaged for segment in partition.segments):
+        _judge_copies(partition)
 
 
 def _judge_swaps(partition: PartitionCheck, names: list[str]) -> list[_Extent]:
@@ -124,6 +127,18 @@ def _judge_swaps(partition: PartitionCheck, names: list[str]) -> list[_Extent]:
             text = f"offsets {first} to {last} are not in the .swap that replaces it at a start"
             _add_lost(partition, segment.path, text, first, last, ERROR)
     return logs
+
+
+def _judge_copies(partition: PartitionCheck) -> None:
+    """Reports deleted segments with intact copies of batches that are damaged in the log."""
+    from kseg.recovery.leftovers import only_copies
+
+    with suppress(KsegError):
+        for name, removed in only_copies(partition.directory or "").items():
+            if copies := [each for each in removed if each.records is None]:
+                first, last = max(copies[0].first_offset or 0, 0), copies[-1].last_offset or 0
+                text = f"offsets {first} to {last}: intact copies of what is damaged in the log; a start removes them"
+                _add_lost(partition, partition.path(name), text, first, last, None)
 
 
 def _judge_lost(partition: PartitionCheck, file: _Extent, placed: list[_Extent]) -> None:

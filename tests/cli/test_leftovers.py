@@ -7,6 +7,7 @@ import pytest
 
 from cli.command import TESTDATA, Kseg, flip
 from kseg.recovery.leftovers import only_copies
+from segment.segments import entries
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 
@@ -79,3 +80,50 @@ def test_where_others_overlap_the_user_decides(kseg: Kseg, partition: Path) -> N
 def test_retention_s_own_files_are_not_read(partition: Path) -> None:
     mark(partition, 0)
     assert only_copies(str(partition)) == {}
+
+
+@pytest.fixture
+def cleaned(tmp_path: Path) -> Path:
+    """A partition that a broker has cleaned, with the segments that the cleaner has replaced beside the new ones."""
+    before, after = (TESTDATA / "compaction/4.3.1" / when / "c-tomb-short-0" for when in ("before", "after"))
+    partition = Path(shutil.copytree(after, tmp_path / "logs" / after.name))
+    shutil.copy(before / "partition.metadata", partition)
+    for path in before.glob("*.log"):
+        if not path.name.startswith(f"{2704:020}"):
+            shutil.copy(path, partition / f"{path.name}.deleted")
+    return partition
+
+
+def test_what_a_cleaner_removed_is_nothing_that_only_its_old_segments_have(kseg: Kseg, cleaned: Path) -> None:
+    """Of the last batch before a segment, it leaves nothing if all records are superseded."""
+    log = cleaned / f"{0:020}.log"
+    log.write_bytes(b"".join(entries(log.read_bytes())[:-1]))
+    assert only_copies(str(cleaned)) == {}
+    assert "leftover-holds-data" not in {row.get("code") for row in kseg("verify", "--format", "json", cleaned).objects}
+
+
+def test_an_intact_copy_of_what_is_damaged_is_told_and_kept(kseg: Kseg, cleaned: Path, tmp_path: Path) -> None:
+    """How many of its records the log still had nobody knows. A start would remove it; the quarantine keeps it."""
+    log, old = cleaned / f"{0:020}.log", cleaned / f"{2520:020}.log.deleted"
+    flip(log)
+    content = old.read_bytes()
+    [(name, [copy])] = only_copies(str(cleaned)).items()
+    assert (name, copy.records) == (old.name, None)
+    found = kseg("verify", "--format", "json", cleaned)
+    [finding] = [row for row in found.of_type("finding") if row["code"] == "leftover-holds-data"]
+    assert (finding["file"], finding["severity"]) == (str(old), "warning")
+    assert finding["details"]["firstOffset"] == copy.first_offset
+    assert finding["details"]["lastOffset"] == copy.last_offset
+    [salvage] = found.of_type("summary")[0]["next"]
+    assert salvage[:4] == ["kseg", "recover", "--mode", "salvage"]
+    other = tmp_path / "old" / cleaned.name
+    other.mkdir(parents=True)
+    shutil.copy(old, other / old.name.removesuffix(".deleted"))
+    kseg("recover", "--from-replica", other, "--output", tmp_path / "filled", cleaned)
+    batches = kseg("dump", "--format", "json", tmp_path / "filled" / cleaned.name / log.name).of_type("batch")
+    assert copy.first_offset in [row["baseOffset"] for row in batches if row["isValid"]]
+    kseg(*salvage[1:])
+    left = kseg("verify", "--format", "json", cleaned).of_type("finding")
+    assert [row["code"] for row in left if row["severity"] == "error"] == []
+    kseg("undo", cleaned).expect(0)
+    assert old.read_bytes() == content

@@ -13,6 +13,8 @@ from kseg.output.terminal import Paint, display_width
 from kseg.segment.items import Damage
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
 from segment.reading import items_at
+from segment.segments import sealed
+from verification.partitions import of_records, plain_record
 
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
 TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0/00000000000000001187.log"
@@ -68,6 +70,16 @@ def test_damage_is_red_and_in_its_place() -> None:
     (at,) = [i for i, line in enumerate(lines) if "damage: zero-block" in line]
     assert lines[at].startswith("\x1b[31m")
     assert not any("\x1b" in line for line in show(ZEROS, terminal=True))
+
+
+def test_a_wrong_checksum_and_records_that_make_no_sense_are_told_apart(tmp_path: Path) -> None:
+    good = of_records([plain_record(0)], 0)
+    path, style = tmp_path / f"{0:020}.log", Style(deep=True)
+    for data, word in ((good[:-1] + b"?", "INVALID"), (sealed(good, 57, (9).to_bytes(4, "big")), "BROKEN")):
+        path.write_bytes(data)
+        assert [found for found in ("INVALID", "BROKEN") if any(found in line for line in show(path, style=style))] == [
+            word
+        ]
 
 
 def test_no_color_if_disabled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,17 @@ import base64
 import os
 import struct
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from carving.images import CLEAN, HAS_EXT4, batch, batches_in, carved, ext4, files_one_by_one, padded, truth_of
 from carving.images import image as image
 from cli.command import TESTDATA, Kseg
+from kseg.carving.names import _Transactions
 from kseg.formats.record_batch import build_batch
+from kseg.kernel.layout.headers import CONTROL
 from segment.segments import sealed
 
 INTERNAL = TESTDATA / "kafka-4.3.1" / "internal"
@@ -133,6 +137,18 @@ def test_other_markers_only_suggest(kseg: Kseg, image: Path, producer: int, time
     found = names(kseg, image, STATES.read_bytes(), data)
     (evidence,) = [evidence for evidence in found.values() if evidence["name"] is None]
     assert evidence["candidates"] == candidates
+
+
+@pytest.mark.parametrize(
+    ("time", "candidates"), [(150, {"first-0"}), (190, {"first-0", "second-0"}), (270, {"first-0", "second-0"})]
+)
+def test_the_clocks_of_two_brokers_differ_a_little(time: int, candidates: set[str]) -> None:
+    """A marker may be that of a transaction that begins shortly after it, or has ended shortly before."""
+    known: Any = _Transactions(())
+    known._of[PRODUCER] = [(100, 200, frozenset({("first", 0)})), (260, 300, frozenset({("second", 0)}))]
+    known._longest[PRODUCER] = 100
+    run = SimpleNamespace(attributes=[CONTROL], producer_ids=[PRODUCER], max_timestamps=[time])
+    assert {f"{topic}-{number}" for topic, number in known.candidates(SimpleNamespace(runs=[run]))} == candidates
 
 
 @pytest.mark.parametrize("name", ["a/../../bin", "../", "a\0b"])

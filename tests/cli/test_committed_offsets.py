@@ -31,6 +31,22 @@ def test_verify_and_dump_name_it(logs: Path, kseg: Kseg) -> None:
     assert " transactionalId: tx-txn-2 " in kseg("transactions", logs).out.decode()
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open-transaction", "hanging-transaction", "batch-outside-transaction", "coordinator-epoch-falls",
+        "bad-control-record", "transaction-index-incomplete",
+    ],
+)  # fmt: skip
+def test_findings_of_a_transaction_have_a_transactional_id(code: str, kseg: Kseg) -> None:
+    """null where no __transaction_state tells it."""
+    folder = TESTDATA / "damaged" / "findings" / code
+    (partition,) = folder.glob("*-0")
+    rows = kseg("verify", "--format", "json", "--now", "2026-10-01", partition).of_type("finding")
+    details = [row["details"] for row in rows if row["code"] == code]
+    assert [each.get("transactionalId", "none") for each in details] == [None]
+
+
 def test_the_state_is_told_from_elsewhere_too(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

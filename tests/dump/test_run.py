@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cli.command import CONSUMED, TESTDATA, Kseg, Truth, consumed_record, ids, json_lines, our_record, raw, truths
-from dump.asked import MIX, TXN
+from dump.asked import MIX, MIX_LOG, TXN
 from kseg.dump.options import DumpOptions, Rendered
 from kseg.dump.run import Dump
 from kseg.output.sink import MemorySink, open_sink
@@ -193,3 +193,11 @@ def test_damage_in_a_part_counts(tmp_path: Path, capsys: pytest.CaptureFixture[s
     told = capsys.readouterr().err
     assert "x: the file shrank" in told
     assert "damaged ranges: 2, bytes in them: 30, problems with batches: 1" in told
+
+
+def test_the_hex_view_of_damage_at_the_start_of_a_file(kseg: Kseg, tmp_path: Path) -> None:
+    """The bytes are those of the file itself, not of the one before it."""
+    path = tmp_path / f"{240:020}.log"
+    path.write_bytes(b"\x11" * 40)
+    before, behind = kseg("dump", "--hex", MIX_LOG, path).out.decode().split(path.name, 1)
+    assert ("11111111 11111111" in before, "11111111 11111111" in behind) == (False, True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernel import rendering
+from kseg.releases.release import era_of
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.verification.partition import CheckSettings
 from kseg.verification.run import judge_path
@@ -157,3 +158,24 @@ def test_a_timestamp_may_be_a_day_ahead(timestamp: int, ends: list[str], tmp_pat
     shown = [finding for finding in found.findings if finding.severity == "warning"]
     assert [finding.code for finding in shown] == ["future-timestamp"] * len(ends)
     assert all(finding.message.endswith(end) for finding, end in zip(shown, ends, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("release", "unknown"),
+    [
+        ("0.8.1", ["format v1", "codec lz4", "format v2"]),
+        ("0.9", ["format v1", "format v2"]),
+        ("0.10", ["format v2"]),
+        ("0.11", ["codec zstd"]),
+        ("2.1", []),
+    ],
+)
+def test_formats_and_codecs_that_a_release_does_not_know(release: str, unknown: list[str], tmp_path: Path) -> None:
+    folder, found = tmp_path / "made-0", Found()
+    folder.mkdir()
+    messages = [rendering.message(offset, offset == 1, None, b"v", attributes=3 * (offset == 2)) for offset in range(3)]
+    batches = [rendering.batch([plain_record(0)], base, attributes) for base, attributes in ((3, 0), (4, 4))]
+    (folder / f"{0:020}.log").write_bytes(b"".join(messages + batches))
+    judge_path(str(folder), CheckSettings(FULL, NOW_MS, 1, era=era_of(release)), found.report)
+    shown = [finding.message for finding in found.findings if finding.code == "unsupported-format"]
+    assert [text.partition("does not know ")[2].partition(";")[0] for text in shown] == unknown

@@ -119,7 +119,7 @@ _SHOWN_ORDER = (
 )
 _OF_TRANSACTIONS = frozenset({
     "open-transaction", "hanging-transaction", "batch-outside-transaction", "coordinator-epoch-falls",
-    "bad-control-record", "transaction-index-incomplete", "transaction-index-wrong-entry",
+    "bad-control-record", "transaction-index-incomplete",
 })  # fmt: skip
 """Findings about a producer's transaction."""
 _OF_METADATA = frozenset({

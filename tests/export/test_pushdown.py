@@ -110,6 +110,9 @@ MS = 1767225600000
         (column("timestamp") > pa.scalar(MS * 1000 + 1, pa.timestamp("us", UTC)), Bounds(earliest_ms=MS + 1)),
         (column("timestamp") < pa.scalar(MS * 1000 + 1, pa.timestamp("us", UTC)), Bounds(latest_ms=MS)),
         (column("timestamp") == pa.scalar(MS // 1000, pa.timestamp("s", UTC)), Bounds(earliest_ms=MS, latest_ms=MS)),
+        (
+            column("timestamp") >= pa.scalar(MS * 1_000_000 + 1, pa.timestamp("ns", UTC)), Bounds(earliest_ms=MS + 1)
+        ),
         (column("topic").isin(["a", "b"]) & (column("topic") == "b"), Bounds(topics=frozenset("b"))),
         ((column("partition") == 3) & (column("offset") > 5), Bounds(6, partitions=frozenset([3]))),
         ((column("topic") == "a") | (column("topic") == "b"), Bounds(topics=frozenset("ab"))),

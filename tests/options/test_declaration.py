@@ -145,3 +145,9 @@ def test_a_text_is_read_or_refused(read: Callable[[str], object], text: str, val
 def test_times_are_shown() -> None:
     assert show_time(NINE) == "2026-01-31T09:00:00.000Z"
     assert show_time(LAST_TIMESTAMP) == str(LAST_TIMESTAMP)
+
+
+def test_relative_times_count_from_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: NINE / 1000)
+    assert declaration.time_range("-2h..now") == (NINE - 2 * 3600_000, NINE)
+    assert declaration.time_point("-2h") == NINE - 2 * 3600_000

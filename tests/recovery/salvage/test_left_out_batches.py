@@ -60,6 +60,19 @@ def test_an_intact_partition_has_none(name: str, tmp_path: Path) -> None:
     assert dig(PARTITIONS[name], tmp_path / "records.jsonl") == 0
 
 
+@pytest.mark.parametrize(
+    ("at", "data", "batches"), [(8, bytes(4), 0), (16, b"\5", 0), (100, b"\xff\xff", 1)],
+    ids=["length", "magic", "records"],
+)  # fmt: skip
+def test_a_batch_whose_header_is_repaired_is_not_among_them(at: int, data: bytes, batches: int, tmp_path: Path) -> None:
+    """Salvage keeps it: its records would be there twice."""
+    directory = copy_of(PLAIN, tmp_path)
+    good = read(directory)[0]
+    broken = good[1][:at] + data + good[1][at + len(data) :]
+    write(directory, {0: [good[0], broken, *good[2:]]})
+    assert dig(directory, tmp_path / "records.jsonl") == batches
+
+
 # The files that salvage removes because a broker would remove them, or would not start.
 
 STEM = f"{7:020d}"

@@ -53,6 +53,14 @@ def test_a_prefix_that_a_manifest_gives_away_is_that_of_others_too(folder: str, 
     assert {partition.name for partition in found} == {"t-txn-0", f"{topic}-0"}
 
 
+def test_a_manifest_of_another_topic_id_names_no_topic(tmp_path: Path) -> None:
+    store = copied("both", tmp_path)
+    (known,) = store.glob("backup_t-txn-*")
+    shutil.copytree(known, store / "kept_t-txn-AAECAwQFBgcICQoLDA0ODw")
+    found = open_storage(str(store), keys()).partitions
+    assert {partition.name for partition in found} == {"t-txn-0", "kept_t-txn-0"}
+
+
 def test_a_log_directory_is_no_remote_storage(tmp_path: Path) -> None:
     assert not is_remote_storage(str(REMOTE / "plain" / "logs"))
     assert not is_remote_storage(str(tmp_path))

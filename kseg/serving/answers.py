@@ -253,7 +253,7 @@ class Answers:
         await asyncio.shield(self._stored)
 
     async def _OffsetCommit(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        commits, unknown = dict[Partition, Commit](), set[Partition]()
+        commits, unknown = dict[Partition, Commit](), dict[Partition, int]()
         topics = []
         for topic in request.values["topics"]:
             name, given = await self._name_of(topic)
@@ -262,11 +262,11 @@ class Answers:
             for each in topic["partitions"]:
                 place = name, each["partitionIndex"]
                 if served is None or not 0 <= place[1] < served.partitions:
-                    unknown.add(place)
+                    unknown[place] = UNKNOWN_TOPIC_ID if "topicId" in topic and served is None else UNKNOWN_TOPIC
                     continue
                 epoch = each.get("committedLeaderEpoch", -1)
                 commits[place] = Commit(each["committedOffset"], epoch, each["committedMetadata"])
-        errors = self.groups.commit(request.values, commits) | dict.fromkeys(unknown, UNKNOWN_TOPIC)
+        errors = self.groups.commit(request.values, commits) | unknown
         return {
             "topics": [
                 {**given, "partitions": [{"partitionIndex": n, "errorCode": errors[name, n]} for n in numbers]}

@@ -147,6 +147,11 @@ def test_committed_offsets_are_asked_for_by_topic_id(peer: Peer) -> None:
     assert [(part["committedOffset"] >= 0, part["errorCode"]) for part in parts] == [
         (True, 0), (False, UNKNOWN_TOPIC_ID)
     ]  # fmt: skip
+    part = {"partitionIndex": 0, "committedOffset": 1, "committedLeaderEpoch": -1, "committedMetadata": ""}
+    member = {"groupId": "new", "generationIdOrMemberEpoch": -1, "memberId": "", "groupInstanceId": None}
+    topics = [{"topicId": topic["topicId"], "partitions": [part]} for topic in topics]
+    answered = peer.ask("OffsetCommit", 10, **member, topics=topics)["topics"]
+    assert [topic["partitions"][0]["errorCode"] for topic in answered] == [0, UNKNOWN_TOPIC_ID]
 
 
 _TOPIC = {"name": "orders", "numPartitions": 1, "replicationFactor": 1, "assignments": [], "configs": []}

@@ -288,6 +288,17 @@ def test_amounts_are_told(kseg: Kseg, logs: Path) -> None:
     assert done.err.count(".log: stays: ") == 4
 
 
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_no_limit_is_told_where_one_would_delete(is_compacted: bool, kseg: Kseg, tmp_path: Path) -> None:
+    """The entry in cleaner-offset-checkpoint says that it is compacted."""
+    logs = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1-rounds/clean", tmp_path / "logs"))
+    shutil.rmtree(logs / "__cluster_metadata-0")
+    if not is_compacted:
+        (logs / "cleaner-offset-checkpoint").unlink()
+    done = kseg("retain", "-n", "--topic", "*", logs / "cmptx-4").expect(0)
+    assert ("name a limit" in " ".join(done.err.split())) is not is_compacted
+
+
 def test_topics_that_the_metadata_do_not_have_are_not_explained(kseg: Kseg, tmp_path: Path) -> None:
     logs = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1-rounds/clean", tmp_path / "logs"))
     shutil.copytree(logs / "gz-0", logs / "deleted-0")

@@ -166,7 +166,7 @@ class ErasurePlanner(Planner):
     ) -> None:
         super().__init__(reporter, options.server)
         self._options, self._change = options, change
-        self._criteria, self._topics = options.criteria, Topics(options.topics, self.nodes, takes_unknown=True)
+        self._criteria, self._topics = options.criteria, Topics(options.topics, self.nodes)
         self._intervals = TopicIntervals(options.interval_bytes, self.nodes, reporter.warning, reporter.detail)
         self._jobs = options.jobs or usable_cores()
         self._certificate = Certificate(self._criteria, certificate) if certificate is not None else None

@@ -13,6 +13,7 @@ import pytest
 
 import kseg
 from api.consumed import TESTDATA
+from kernel.rendering import batch, record
 from kseg.api import modes
 from kseg.api.modes import ROW_MODES
 from kseg.export.arrow import types_of
@@ -82,6 +83,9 @@ def test_damage_in_a_coordinators_log(tmp_path: Path, caplog: pytest.LogCaptureF
     assert ["crc-mismatch" in caplog.text, "nonsense-block" in caplog.text] == [True, True]
     log.write_bytes(data[:-1])
     assert len(rows_of(log.parent, mode="commits", live=True)) > 0
+    log.write_bytes(batch([record(0, key=b"\0\1\0\1g\0", value=b"\0\3")]))
+    with pytest.raises(kseg.DamageError, match="a commit cannot be decoded"):
+        scan.to_arrow()
 
 
 def test_a_partition_of_offsets_is_read_after_the_rows_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:

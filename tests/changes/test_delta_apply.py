@@ -64,6 +64,17 @@ def test_only_removed_bytes_are_kept(partition: Path) -> None:
     assert not quarantine(partition).exists()
 
 
+def test_bytes_that_are_cut_off_are_lent(partition: Path) -> None:
+    """From the file with the cut bytes, and from the shorter one what it keeps."""
+    before, plan = contents(partition), Plan(str(partition))
+    plan.truncate("a.log", 50_000, "is split")
+    plan.write("b.log", [Range("b.log", 0, 90_000), Range("a.log", 40_000, 30_000)], "gets the rest")
+    apply(plan, "test")
+    assert contents(partition) == {"a.log": FIRST[:50_000], "b.log": SECOND[:90_000] + FIRST[40_000:70_000]}
+    undo(last_change(str(partition)))
+    assert contents(partition) == before
+
+
 def test_the_space_that_it_needs(partition: Path) -> None:
     plan = plan_for(partition)
     assert space_of(plan) == Space(10_006 - 10_000 + 107_400, 10_006 - 10_000 + 5000)

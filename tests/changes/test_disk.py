@@ -156,6 +156,8 @@ def test_a_copy_gets_at_least_the_owner_of_its_folder(tmp_path: Path, monkeypatc
     monkeypatch.setattr(os, "fchown", failing(errno.EPERM))
     assert Disk().copy_file(str(source), str(target), str(tmp_path))
     assert (target.read_bytes(), target.stat().st_uid) == (DATA, os.getuid())
+    with pytest.raises(PermissionError):
+        Disk().copy_file(str(source), str(tmp_path / "c"), None)
 
 
 @pytest.mark.parametrize(("mode", "owner"), [(0o644, "folder"), (0o640, "file")])

@@ -144,7 +144,7 @@ def test_files_of_a_directory_are_merged_by_offset(kseg: Kseg, tmp_path: Path) -
     write(hive / "partition=0/date=2026-01-02/b.parquet", piece([0, 3, 4, 9]))
     write(hive / "partition=0/date=2026-01-03/a.parquet", piece([1, 2, 7]))
     write(hive / "partition=10/0.parquet", piece([5]))
-    write(hive / "partition=10/1.parquet", piece([2]))
+    write(hive / "partition=10/1.parquet", piece([2], partition=[10]))  # a column stands before its directory
     write(hive / "_temporary/x.parquet", piece([1]))
     (hive / ".hidden.crc").write_text("x")
     kseg("convert", "--from", "parquet", "-o", tmp_path / "new", tmp_path / "hive").expect(0)

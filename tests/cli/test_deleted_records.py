@@ -52,6 +52,12 @@ def test_python_leaves_deleted_records_out(logs: Path) -> None:
     assert [record.offset for record in kseg.open(logs / "few-1").records(offsets=(0, START))] == [START]
 
 
+@pytest.mark.parametrize("ending", ["delete", "future", "stray"])
+def test_the_log_start_of_a_partition_is_not_that_of_its_moved_copies(ending: str, logs: Path) -> None:
+    copy = shutil.copytree(logs / "few-1", logs / f"few-1.{UUID}-{ending}")
+    assert [record.offset for record in kseg.open(copy).records()] == all_offsets(logs)
+
+
 def test_scans_leave_deleted_records_out(logs: Path) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     scan = kseg.scan(logs, topics="few", columns=["offset"])

@@ -143,6 +143,23 @@ def test_a_certificate_names_no_key_and_can_be_checked(kseg: Kseg, tmp_path: Pat
     assert found["offsets"] == [[1, 2]]
 
 
+def test_a_certificate_keeps_its_notes_until_all_partitions_are_erased(kseg: Kseg, tmp_path: Path) -> None:
+    partition, path = copied(RETENTION, tmp_path), tmp_path / "certificate"
+    damaged = Path(shutil.copytree(RETENTION, partition.with_name("t-0")))
+    log = min(damaged.glob("*.log"))
+    flip(log)
+    command = "erase", "-q", "--key", "key-00001", "--certificate", path, "--topic", "*", partition.parent
+    assert kseg(*command).status != 0
+    row = json.loads(path.read_text())
+    assert [each["directory"] for each in row["failed"]] == [str(damaged)]
+    assert Path(f"{path}.unfinished").exists()
+    flip(log)
+    kseg(*command).expect(0)
+    row = json.loads(path.read_text())
+    assert ({each["directory"] for each in row["partitions"]}, row["failed"]) == ({str(partition), str(damaged)}, [])
+    assert not Path(f"{path}.unfinished").exists()
+
+
 def test_in_a_log_directory_internal_topics_are_left_alone(kseg: Kseg, tmp_path: Path) -> None:
     partition, internal = (
         copied(RETENTION, tmp_path),

@@ -77,6 +77,7 @@ def test_a_store_that_lost_its_first_segment(kseg: Kseg, tmp_path: Path) -> None
     assert f"begins at offset {start}: nothing is left of offsets {int(first)} to {start - 1}" in made.err
     (rebuilt,) = made.of_type("rebuilt")
     assert rebuilt["logStartOffset"] == start
+    assert plain_epochs((tmp_path / "out/t-roll-0/leader-epoch-checkpoint").read_bytes())[0] == (0, start)
     records = [row for row in consumed("zstd", "t-roll-0.ru") if start <= row["offset"] < 599]
     check_records(kseg, tmp_path / "out" / "t-roll-0", records)
 

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -36,6 +37,12 @@ def test_since_gives_what_differs(kseg: Kseg) -> None:
     by_kind = {kind: bag([row for row in changes if row["change"] == kind]) for kind in ("added", "removed")}
     assert by_kind == {"added": bag(new) - bag(old), "removed": bag(old) - bag(new)}
     assert all(by_kind.values())
+
+
+def test_text_has_the_tables_that_have_rows(kseg: Kseg) -> None:
+    lines = kseg("cluster", "--color", "never", TESTDATA / "log-directories/4.3.1-rounds/clean").lines
+    captions = [line for before, line in pairwise(lines) if not before]
+    assert captions == ["Features", "Controllers", "Brokers", "10 topics, 56 partitions", "Settings"]
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

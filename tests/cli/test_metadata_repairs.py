@@ -445,6 +445,17 @@ def test_the_most_advanced_voter_survives(voters: tuple[Path, Path], kseg: Kseg)
     assert "voters=1@" in kseg("quorum", "--survivor", one, two).err
 
 
+def test_the_epoch_of_the_survivor_is_above_those_of_the_others(voters: tuple[Path, Path], kseg: Kseg) -> None:
+    """Also above one of an election, of which no record was written."""
+    one, two = voters
+    cut(one, 2)
+    path = one / "__cluster_metadata-0" / "quorum-state"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"leaderEpoch": 41}))
+    kseg("quorum", "--survivor", one, two).expect(0)
+    (snapshot,) = (two / "__cluster_metadata-0").glob("*.checkpoint")
+    assert int(snapshot.stem.split("-")[1]) == 42
+
+
 def test_a_snapshot_tells_the_epoch_of_an_empty_log(voters: tuple[Path, Path], kseg: Kseg) -> None:
     """The voter that goes on alone has a snapshot of epoch 3 and nothing behind it: it is ahead of the other's log."""
     one, two = voters

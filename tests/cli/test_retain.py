@@ -288,6 +288,26 @@ def test_amounts_are_told(kseg: Kseg, logs: Path) -> None:
     assert done.err.count(".log: stays: ") == 4
 
 
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_no_limit_is_told_where_one_would_delete(is_compacted: bool, kseg: Kseg, tmp_path: Path) -> None:
+    """The entry in cleaner-offset-checkpoint says that it is compacted."""
+    logs = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1-rounds/clean", tmp_path / "logs"))
+    shutil.rmtree(logs / "__cluster_metadata-0")
+    if not is_compacted:
+        (logs / "cleaner-offset-checkpoint").unlink()
+    done = kseg("retain", "-n", "--topic", "*", logs / "cmptx-4").expect(0)
+    assert ("name a limit" in " ".join(done.err.split())) is not is_compacted
+
+
+def test_topics_that_the_metadata_do_not_have_are_not_explained(kseg: Kseg, tmp_path: Path) -> None:
+    logs = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1-rounds/clean", tmp_path / "logs"))
+    shutil.copytree(logs / "gz-0", logs / "deleted-0")
+    done = kseg("retain", "--explain", "--format", "json", logs).expect(0, "1 partition left alone: topic unknown")
+    directories = {Path(row["directory"]).name for row in done.of_type("retention")}
+    assert "gz-0" in directories
+    assert "deleted-0" not in directories
+
+
 @pytest.mark.parametrize(("more", "least"), [((), 0), (("--explain",), 8)])
 def test_only_an_explanation_seeks_the_deciding_records(
     more: tuple[str, ...], least: int, kseg: Kseg, logs: Path, monkeypatch: pytest.MonkeyPatch

@@ -73,6 +73,7 @@ def test_events_are_objects_of_the_schema() -> None:
     assert [event["type"] for event in events] == ["listening", "damage", "ended"]
     assert (events[0]["topics"], events[0]["partitions"], events[1]["partition"]) == (1, 1, "dplain-0")
     assert (events[2]["connections"], events[2]["requests"], events[2]["damagedPartitions"]) == (1, 1, 1)
+    assert events[2]["bytes"] == peer.received_bytes
     assert err == ""
 
 

@@ -114,6 +114,7 @@ def test_statistics_are_those_of_the_rows(codec: str | None) -> None:
         rows = file.read_row_group(g)
         for c in range(file.metadata.num_columns):
             column = file.metadata.row_group(g).column(c)
+            assert column.compression == {None: "SNAPPY", "none": "UNCOMPRESSED", "zstd": "ZSTD"}[codec]
             if column.statistics is None:
                 continue
             with_statistics.add(column.path_in_schema)

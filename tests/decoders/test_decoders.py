@@ -222,10 +222,10 @@ def test_a_tombstone_keeps_its_key(topic):
     assert (decoded.payload_text, decoded.key, decoded.value) == ("<DELETE>", key_fields, None)
 
 
-@pytest.mark.parametrize("cut", [0, 1, 9])
-def test_other_bytes_are_kept(cut):
+@pytest.mark.parametrize(("cut", "behind"), [(0, b""), (1, b""), (9, b""), (None, b"\0")])
+def test_other_bytes_are_kept(cut, behind):
     key, value, *_ = MIRRORED["a.checkpoints.internal"]
-    decoded = decoder("checkpoints").decode(bytes.fromhex(key), bytes.fromhex(value)[:cut], 5)
+    decoded = decoder("checkpoints").decode(bytes.fromhex(key), bytes.fromhex(value)[:cut] + behind, 5)
     assert decoded.key_text.startswith("Error at offset 5, skipping.")
     assert decoded.value["base64"] is not None
 

@@ -11,6 +11,7 @@ import pytest
 from export.chunk_rows import read_chunks, read_rows
 from kernel.rendering import batch, record
 from kseg.export.chunk import NAMES
+from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
@@ -83,6 +84,13 @@ def test_header_keys_that_are_no_text_are_restored(tmp_path: Path) -> None:
 
 def batched(numbers: list[int], width: int) -> list[list[int]]:
     return [numbers[first : first + width] for first in range(0, len(numbers), width)]
+
+
+def test_rows_of_a_table_without_times_have_none() -> None:
+    from kseg.export.arrow import batchable_rows
+
+    ((rows, _),) = batchable_rows(pa.record_batch({"offset": pa.array([4, 5], pa.int64())}))
+    assert rows.rows[ROW_TIMESTAMP::ROW_WIDTH].tolist() == [-1, -1]
 
 
 UTC_MS = 1_700_000_000_123

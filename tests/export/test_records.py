@@ -25,6 +25,8 @@ from kseg.export.pushdown import Bounds
 from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.formats.compressing import compress, target_of
 from kseg.formats.rows import Scratch
+from kseg.kernel.layout.rows import HEADER_WIDTH
+from kseg.limits import HEADERS_PER_CALL, ROWS_PER_CALL
 from kseg.segment import slices
 from kseg.segment.files import SegmentFile, list_segments
 from kseg.segment.isolation import Transactions
@@ -204,15 +206,21 @@ def test_timestamps_are_scaled_and_null_where_that_is_too_much(tmp_path: Path) -
     scaled = [row[1] for row in read_rows(path, timestamp_scale=1000)]
     assert scaled == [1_000_000, 1_005_000, None, largest // 1000 * 1000, -2000, None]
     assert [chunk.overflows for chunk in read_chunks(path, timestamp_scale=1000)] == [1]
+    of_several_calls = [record(i, largest - 1000 if i == 0 else 0) for i in range(2 * ROWS_PER_CALL)]
+    path.write_bytes(batch(of_several_calls, base_timestamp=1000, max_timestamp=largest))
+    assert [chunk.overflows for chunk in read_chunks(path, timestamp_scale=1000)] == [1]
 
 
-def test_a_record_with_more_headers_than_the_buffer_holds(tmp_path: Path) -> None:
+def test_a_record_with_more_headers_than_the_buffer_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     many = [(b"h%d" % i, None if i % 3 else b"v") for i in range(20_000)]
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(batch([record(0, key=b"a"), record(1, headers=many), record(2, headers=many[:2])]))
     rows = read_rows(path)
     assert [len(row[5]) for row in rows] == [0, 20_000, 2]
     assert rows[1][5] == tuple(many)
+    monkeypatch.setattr(scanning, "_MAX_HEADER_INT64S", (2 * HEADERS_PER_CALL + 8) * HEADER_WIDTH)
+    path.write_bytes(batch([record(i, headers=many[:50]) for i in range(2000)]))  # together more than it ever holds
+    assert [row[5] for row in read_rows(path)] == [tuple(many[:50])] * 2000
 
 
 def test_claimed_sizes_take_no_memory(tmp_path: Path) -> None:

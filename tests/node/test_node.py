@@ -82,8 +82,11 @@ def test_a_disk_without_meta_properties_belongs_to_the_node(tmp_path: Path) -> N
     assert node.number == 1
 
 
-def test_partitions_and_segments_are_of_the_log_directory_around_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", ["*", "*-[0-9]"], ids=["whole", "without the files of a log directory"])
+def test_partitions_and_segments_are_of_the_log_directory_around_them(names: str, tmp_path: Path) -> None:
     logs = Path(shutil.copytree(CLEAN, tmp_path / "logs"))
+    for path in {*logs.iterdir()} - {*logs.glob(names)}:
+        path.unlink()
     for path in (logs / "txn-5", next((logs / "txn-5").glob("*.log"))):
         (node,) = Nodes([str(path)]).given
         (directory,) = node.directories

@@ -101,6 +101,14 @@ def test_compressed_contents_are_shown_to_a_limit(data: str, tmp_path: Path, mon
     assert len(lines) < 15_000
 
 
+def test_batches_with_problems_are_errors(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(of_records([plain_record(0)], 0) + of_records([plain_record(0), b"\2\0"], 1))
+    printer = HexPrinter(MemorySink(), Scratch(1 << 20))
+    feed(printer, path)
+    assert printer.errors == 1
+
+
 def test_no_colour_unless_it_is_asked_for() -> None:
     assert not any("\x1b" in line for line in view(TRANSACTIONS))
     assert any("\x1b[36m" in line for line in view(TRANSACTIONS, paint=Paint("always")))

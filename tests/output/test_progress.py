@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from kseg.output.notices import Notices
 from kseg.output.progress import Progress, progress_text
 from output.feeding import Terminal
 
@@ -131,3 +132,11 @@ def test_the_line(done: int, total: int | None, seconds: float, shown: list[str]
     line = progress_text(done, total, seconds)
     assert [part for part in shown if part not in line] == []
     assert len(line) <= 80
+
+
+def test_the_line_is_erased_before_each_notice(capsys: pytest.CaptureFixture[str]) -> None:
+    seen, notices = list[str](), Notices()
+    notices.before = lambda: seen.append(capsys.readouterr().err)
+    for text in ("one", "two"):
+        notices.warning(text)
+    assert [*seen, capsys.readouterr().err] == ["", "kseg: one\n", "kseg: two\n"]

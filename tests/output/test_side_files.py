@@ -102,6 +102,19 @@ def test_json_has_what_text_has(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     ]
 
 
+@pytest.mark.parametrize(
+    ("file", "keys"),
+    [
+        ("index-corrupt-unclean/dplain-0/00000000000000000046.index", {"indexOffset": -1247479846, "logOffset": -1}),
+        ("timeindex-corrupt-unclean/dplain-0/00000000000000000046.timeindex",
+         {"indexOffset": 2091656489, "logOffset": -1}),
+    ],
+)  # fmt: skip
+def test_json_has_both_numbers_of_a_mismatch(file: str, keys: dict[str, int]) -> None:
+    row = next(row for row in Dumped(SideJsonPrinter, str(DAMAGED / file)).rows if row["type"] == "damage")
+    assert {name: row.get(name) for name in keys} == keys
+
+
 def test_a_missing_log_is_told_in_one_line_and_nothing_is_created(tmp_path: Path) -> None:
     name = "00000000000000007777.index"
     shutil.copy(next((DAMAGED / "orphan-index").glob(f"*-0/{name}")), tmp_path)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel.rendering import batch, record
 from kseg.formats.compressing import parse_target
 from kseg.formats.rows import Scratch
 from kseg.output.terminal import display_width
@@ -36,6 +37,12 @@ def test_what_if() -> None:
     text = "\n".join(run(MIXED, what_if=(ZSTD,))[1])
     assert "what if zstd:3" in text
     assert "would stay as they are" in text
+
+
+def test_a_batch_that_cannot_be_decoded_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(batch([record(0), record(1)]) + batch([record(0), record(1)], 2, count=3))
+    assert run(path)[0].errors == 1
 
 
 def test_an_estimate_shows_its_error() -> None:

@@ -59,6 +59,13 @@ def test_the_footer_adds_up(path: Path) -> None:
         assert f", {records:,} records, " in text
 
 
+@pytest.mark.parametrize("contents", [False, True])
+def test_markers_are_shown_as_such(contents: bool) -> None:
+    lines = [line for line in show(TRANSACTIONS, style=Style(deep=True, contents=contents)) if "endTxnMarker" in line]
+    markers = [item for item in items_at(TRANSACTIONS) if not isinstance(item, Damage) and item.is_control]
+    assert len(lines) == len(markers) > 0
+
+
 def test_control_characters_never_reach_a_terminal() -> None:
     for path in SEGMENTS[:40]:
         lines = show(path, style=Style(deep=True, contents=True))

@@ -125,6 +125,9 @@ def test_nonsense_at_each_boundary(name: str, kind: str, tmp_path: Path) -> None
         items = read(tmp_path, before + block + b"".join(parts[k:]))
         assert intact(items) == parts
         assert damage(items) == [(code, len(before), len(block))]
+        if k < len(parts):
+            live = read_live(tmp_path, before + block + b"".join(parts[k:]))
+            assert [item.end for item in live] == [item.end for item in items], "only the end may grow"
 
 
 @pytest.mark.parametrize("name", SAMPLES)

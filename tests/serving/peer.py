@@ -29,6 +29,7 @@ class Peer:
 
     def __init__(self, server: "kseg.LogServer", seconds: float = 20) -> None:
         self.socket = socket.create_connection((server.host, server.port), seconds)
+        self.received_bytes = 0
 
     def __enter__(self) -> Self:
         return self
@@ -60,6 +61,7 @@ class Peer:
             if not piece:
                 raise EOFError
             found += piece
+        self.received_bytes += size
         return found
 
     def is_closed(self) -> bool:

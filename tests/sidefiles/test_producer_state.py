@@ -106,6 +106,12 @@ def test_a_replay_continues_from_a_snapshot(offset: int) -> None:
     assert [abort.entry for abort in aborts] == [abort.entry for abort in later]
 
 
+def test_a_transaction_of_a_snapshot_may_begin_at_offset_0() -> None:
+    entries = [ProducerStateEntry(k, 0, 0, 0, 0, 0, 0, first) for k, first in enumerate((-1, 0, 5))]
+    states = ProducerStates(entries)
+    assert [found.first_offset for found in states.ongoing()] == [0, 5]
+
+
 def test_without_producers_there_is_no_table() -> None:
     without = [data(offset, -1, -1, -1, 1, False, 5) for offset in range(3)]
     states = ProducerStates()

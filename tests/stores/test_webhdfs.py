@@ -159,7 +159,7 @@ def test_files_are_written_replaced_renamed_and_removed(cluster: Cluster, tmp_pa
     objects.upload("new/b", str(tmp_path / "b"))
     assert [cluster.files[f"/new/{name}"] for name in ("a", "empty", "b")] == [CONTENT[:5], b"", CONTENT]
     system = objects._system
-    system.mv("/new/b", "/new/c")
+    objects.put("new/b", "new/c")
     with pytest.raises(OSError, match="/new/a cannot be renamed to /new/c"):
         system.mv("/new/a", "/new/c")
     objects.remove("new/c")

@@ -50,6 +50,7 @@ def test_meta_properties_is_written_again(kseg: Kseg, disks: tuple[Path, Path], 
     found = check_node(server=named(disks))
     finding = found.one("directory-id-mismatch" if has_new_id else "bad-meta-properties")
     assert OLD_ID in finding.message
+    assert "on no disk that is known" not in finding.message
     assert finding.details == {"directoryId": OLD_ID}
     (step,) = found.report.steps
     assert step.argv == finding.repair == ["kseg", "recover", "--mode", "salvage", str(d1), str(d2)]

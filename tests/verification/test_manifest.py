@@ -273,6 +273,17 @@ def test_what_is_no_manifest_is_refused(edit, partition: Path, manifest: Path) -
         checked(partition, manifest)
 
 
+def test_a_manifest_of_a_later_version_is_refused(
+    partition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = manifest_check.VERSION
+    monkeypatch.setattr(manifest_check, "VERSION", known + 1)
+    written(partition, tmp_path / "manifest")
+    monkeypatch.setattr(manifest_check, "VERSION", known)
+    with pytest.raises(PathError, match=f"version {known + 1}, known are 1 to {known}"):
+        checked(partition, tmp_path / "manifest")
+
+
 def test_a_manifest_of_something_else_is_told(manifest: Path) -> None:
     with pytest.raises(PathError, match="names no segment of these paths"):
         checked(TESTDATA / "kafka-0.8.2.2/codecs", manifest)

@@ -54,6 +54,14 @@ def test_commits_beyond_the_end(commits: tuple[Path, Path]) -> None:
     assert "commit-beyond-end" not in check_node(*commits, level=DEEP, is_live=True).codes
 
 
+def test_commits_below_the_start_of_all_copies(commits: tuple[Path, Path], tmp_path: Path) -> None:
+    """A consumer reads on from the copy that has its offset."""
+    other = edited(Path(shutil.copytree(commits[0], tmp_path / "third")), node_id="2")
+    (commits[0] / "log-start-offset-checkpoint").write_text(checkpoint("g-in 0 149"))
+    assert "commit-below-start" in check_node(*commits, level=DEEP).codes
+    assert "commit-below-start" not in check_node(*commits, other, level=DEEP).codes
+
+
 @pytest.mark.parametrize("topic_id", [DPLAIN, OTHER_ID])
 def test_commits_for_an_earlier_topic_of_the_name(commits: tuple[Path, Path], topic_id: str) -> None:
     (commits[0] / "g-in-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}")

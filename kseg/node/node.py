@@ -24,6 +24,7 @@ from kseg.node.log_directory import (
     is_moved,
     read_log_directory,
     state_by_name,
+    topic_id_at,
 )
 from kseg.node.paths import configuration_at, expanded, log_directories_in_archive
 from kseg.node.server_properties import CHECKPOINT, DEFAULT, DEFAULTS, NAME, SERVER, TOPIC, UNKNOWN, ServerProperties
@@ -331,8 +332,6 @@ class Node:
     def _ids_of_partitions(self, directory: LogDirectory, own: str | None) -> set[str]:
         """Returns the ids that the metadata log assigns the partitions of a log directory to; only ``own`` if it is
         among them. The metadata log itself lies in the directory of the voter."""
-        from kseg.node.log_directory import topic_id_at
-
         found = set[str]()
         for name in directory.directories:
             place = None if is_moved(name) else parse_partition_name(name)

@@ -404,6 +404,8 @@ def put_explanations(codes: Iterable[str], form: str, sink: Sink, color: str) ->
             row = {"type": "explanation", "code": code, "severity": kind.severity, **texts_of(code)._asdict()}
             sink.put_row(row | {"repair": kind.repair or None, "needs": kind.needs})
         return
+    import textwrap
+
     paint = Paint(color, sink.is_terminal)
     for i, code in enumerate(codes):
         kind = KINDS[code]
@@ -418,8 +420,6 @@ def put_explanations(codes: Iterable[str], form: str, sink: Sink, color: str) ->
             panel = Panel(Group(*map(Text, parts)), title=title, title_align="left", border_style=tone)
             sink.write(drawn(panel, paint.is_on).encode())
             continue
-        import textwrap
-
         if i:
             sink.put("")
         sink.put(f"{paint(code, bold=True)} ({paint(kind.severity, tone)})")

@@ -287,8 +287,6 @@ class NodeCheck:
             partition = None if topic_id is None or place is None else metadata.partitions.get((topic_id, place[1]))
             return partition is not None and self.node.number in partition.replicas
 
-        from kseg.node.log_directory import topic_id_at
-
         found = list[str]()
         for one in self.found:
             ids, root = dict(one.topic_ids), one.directory.path

@@ -56,7 +56,7 @@ def plan_salvage(
     start: BrokerStart,
     is_compacted: Callable[[], bool] = lambda: False,
     batch_filter: BatchFilter | None = None,
-    make_attempt: "MakeAttempt | None" = None,
+    make_attempt: MakeAttempt | None = None,
 ) -> Salvage:
     """Plans the salvage. ``is_compacted``: whether gaps may come from the log cleaner, called if the log does not show
     it; ``batch_filter``: the intact batches to drop; ``make_attempt``: makes an `Attempt` of a subclass.

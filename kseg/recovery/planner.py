@@ -358,7 +358,9 @@ class RecoveryPlanner(Planner):
         changes_log = any(step.file.endswith(LOG) or step.target.endswith(LOG) for step in found.plan.steps)
         if self.left_alone is None or self._checks is None or changes_log or found.log_start is not None:
             return False
-        if self._changes_undamaged or (found.plan and self._checks.is_damaged(found.directory)):
+        # Only level deep of a check finds what the cleaner cannot have removed from a compacted log.
+        has_lost = found.is_compacted and found.plan.gaps
+        if self._changes_undamaged or has_lost or (found.plan and self._checks.is_damaged(found.directory)):
             return False
         self.left_alone.append(found.directory)
         return True

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import kseg
 from kseg.segment import survey
 from kseg.segment.survey import DEEP, FULL, QUICK
 from segment.segments import sealed
@@ -100,6 +101,9 @@ def test_where_no_cleaner_has_come_yet(tmp_path: Path) -> None:
     lost = found.one("gap-unexplained")
     assert (lost.offset, lost.position) == (9, 0)
     assert "offset 5 has no key, or that of an earlier record" in lost.message
+    assert kseg.recover(folder).apply().changed, "its side files are made"
+    assert kseg.recover(folder, mode="salvage").apply().changed
+    assert set(gaps(check(folder, DEEP))) == {("gap-salvaged", "info"), ("gap-compacted", "info")}
 
 
 def test_a_batch_that_is_twice_tells_nothing_of_cleaners(tmp_path: Path) -> None:

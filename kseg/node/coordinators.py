@@ -29,6 +29,7 @@ from kseg.segment.isolation import LastMarker, OpenTransaction, OpenTransactions
 from kseg.segment.items import Batch, RecordBatch
 from kseg.segment.reader import SegmentReader, open_segment
 from kseg.sidefiles.checkpoints import LOG_STARTS
+from kseg.sidefiles.hash_order import coordinator_partition
 from kseg.stores.place import Place
 
 Partition = tuple[str, int]
@@ -540,7 +541,7 @@ class CommitTable:
         """Returns the committed offsets of the partitions read since the last call, by group, topic and partition; each
         with ``logStartOffset``, ``logEndOffset``, ``lag``, and in ``outside`` how many offsets it is after the log end,
         or (negative) before the log start: 0 within the log. They are None if unknown."""
-        from kseg.node.group_lags import coordinator_partition, records_in_lags  # few commands list offsets
+        from kseg.node.group_lags import records_in_lags  # few commands list offsets
 
         self._end_partition()
         rows, count = list[CommittedOffset](), self._partition_count

@@ -1,6 +1,6 @@
 """What `kseg groups` adds to the committed offsets: records in a lag, coordinators, share groups.
 
-Sources: GroupMetadataManager.partitionFor, ShareCoordinatorShard of Kafka 4.4.0; KIP-932.
+Source: ShareCoordinatorShard of Kafka 4.4.0; KIP-932.
 """
 
 from bisect import bisect_left
@@ -23,15 +23,6 @@ from kseg.stores.place import Place
 MAX_LAG = 10_000
 """The records of a longer lag are not counted: they would have to be read."""
 SHARE_STATE_TOPIC = "__share_group_state"
-_MASK = (1 << 31) - 1
-
-
-def coordinator_partition(group: str, count: int) -> int:
-    """Returns the partition of __consumer_offsets whose leader coordinates a group: Java's hash of its name."""
-    number, units = 0, group.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        number = (31 * number + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
-    return (number & _MASK) % count
 
 
 def offsets_partition_count(log_directories: Iterable[str]) -> int | None:

@@ -14,7 +14,7 @@ from kseg.errors import KsegError
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import LOG
 from kseg.node.cluster_metadata import read_topic_settings
-from kseg.node.log_directory import METADATA_PARTITION
+from kseg.node.log_directory import METADATA_PARTITION, records_in
 from kseg.segment.files import LAST_OFFSET, OFFSETS_TOPIC, between, list_segments
 from kseg.segment.reader import open_segment
 from kseg.segment.seek import seek_offset
@@ -74,16 +74,8 @@ def share_groups(partitions: Iterable[str], scratch: Scratch) -> Iterator[dict[s
     ``startOffset`` (all records before it are acknowledged), ``stateEpoch`` and ``recordOffset``."""
     read, found = coordinator_decoder("share-group-state"), dict[tuple[str, str, int], dict[str, Any]]()
     for path in partitions:
-        for file in list_segments(path):
-            if file.kind != LOG:
-                continue
-            with suppress(KsegError, OSError), open_segment(file, scratch) as reader:
-                for batch in reader.intact():
-                    if batch.is_control:
-                        continue
-                    for record in batch:
-                        if record.key is not None and record.is_valid:
-                            _replay(found, read.decode_fields(record.key, record.value, record.offset), record.offset)
+        for offset, key, value in records_in(list_segments(path), scratch):
+            _replay(found, read.decode_fields(key, value, offset), offset)
     yield from (found[key] for key in sorted(found))
 
 

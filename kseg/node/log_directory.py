@@ -7,19 +7,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kseg.errors import errors_at
-from kseg.formats.rows import Scratch
+from kseg.errors import KsegError, errors_at
+from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import LOG
 from kseg.segment.files import (
     CLEAN_SHUTDOWN,
     LOG_DIRECTORY_FILES,
     METADATA_TOPIC,
+    SegmentFile,
     is_regular_file,
     leads_to_directory,
     list_partitions,
     list_segments,
     parse_partition_name,
 )
+from kseg.segment.items import Batch
 from kseg.segment.reader import open_segment
 from kseg.segment.seek import offset_extent
 from kseg.sidefiles import checkpoints
@@ -228,6 +230,25 @@ def log_extent(path: str, scratch: Scratch) -> tuple[int, int] | None:
     with open_segment(last, scratch) as reader:
         extent = offset_extent(reader, last)
     return logs[0].base_offset or 0, (last.base_offset or 0) if extent is None else extent[1] + 1
+
+
+def intact_batches(files: Iterable[SegmentFile], scratch: Scratch | None = None) -> Iterator[Batch]:
+    """Yields the intact batches of the .log files of a partition. What cannot be read is left out: the check of the
+    partition reports it."""
+    for file in files:
+        if file.kind == LOG:
+            with suppress(KsegError, OSError), open_segment(file, scratch) as reader:
+                yield from reader.intact()
+
+
+def records_in(
+    files: Iterable[SegmentFile], scratch: Scratch | None = None
+) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+    """As `intact_batches`: yields offset, key and value of their records, without control records."""
+    for batch in intact_batches(files, scratch):
+        with suppress(UndecodableError):
+            for rows in () if batch.is_control else batch.rows():
+                yield from rows.entries()
 
 
 def _items(directory: LogDirectory, name: str, read: Callable[[bytes], Iterable[Any]]) -> list[Any] | None:

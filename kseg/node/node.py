@@ -257,7 +257,7 @@ class Node:
     @cached_property
     def remote_copies(self) -> "Mapping[tuple[str, int], int] | None":
         """The last offset of each partition that is copied to remote storage; None if no disk tells."""
-        from kseg.node.remote_copies import copied_offsets
+        from kseg.node.remote_partitions import copied_offsets  # few partitions have remote copies
 
         return copied_offsets([one.path for one in self.directories])
 

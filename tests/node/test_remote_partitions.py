@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import TESTDATA
+from kseg import open as open_log
+from kseg.decoders import decoder
 from kseg.errors import PathError
 from kseg.node import remote_partitions
 from kseg.node.remote_partitions import Candidate, Lineage, MissingOffsets, holes_between, lineage_of, live_segments
@@ -24,6 +26,8 @@ from stores.remote.stores import copied, digest, keys, partition, store_of, trut
 
 # What a log directory knows of segments in remote storage.
 
+TIERED = TESTDATA / "kafka-4.3.1" / "tiered"
+
 
 def test_segments_whose_deletion_has_begun_or_ended_are_deleted() -> None:
     """The deletion of the six of the second topic had begun when the broker was killed; that of the third was over."""
@@ -35,6 +39,27 @@ def test_segments_whose_deletion_has_begun_or_ended_are_deleted() -> None:
         ("Lm7Z_puET7S-67p01CnFrQ", 0): 2,
         ("JWRD-xkyTvqvHyq5Haei7w", 0): 1,
     }
+
+
+def test_the_last_finished_copy_counts(tmp_path: Path) -> None:
+    ends: dict[str, tuple[tuple[str, int], int]] = {}
+    states: dict[str, int] = {}
+    read = decoder("remote-log-metadata")
+    for path in sorted(TIERED.glob("__remote_log_metadata-*")):
+        for record in open_log(path).records():
+            data = read.decode(record.key, record.value, record.offset).value["data"]
+            segment = data["remoteLogSegmentId"]
+            place = segment["topicIdPartition"]
+            states[segment["id"]] = data["remoteLogSegmentState"]
+            if "endOffset" in data:
+                ends[segment["id"]] = ((place["name"], place["partition"]), data["endOffset"])
+    wanted: dict[tuple[str, int], int] = {}
+    for segment, (place, end) in ends.items():
+        if states[segment] == 1:
+            wanted[place] = max(end, wanted.get(place, -1))
+    assert wanted
+    assert remote_partitions.copied_offsets([str(TIERED)]) == wanted
+    assert remote_partitions.copied_offsets([str(tmp_path)]) is None
 
 
 # Which segments are live: by hand, by a model that looks at each offset, and as Kafka's cache says for real stores.

@@ -200,7 +200,6 @@ class Siblings:
     def __init__(self) -> None:
         self._places: dict[str, list[tuple[tuple[str, int] | None, str]]] = {}
         self._siblings: dict[str, _Sibling] = {}
-        self._heads: dict[str, bytes] = {}
         self._digests: dict[tuple[str, int, int], bytes | None] = {}
 
     def beside(self, own: tuple[str, int], root: str) -> Iterator[_Sibling]:
@@ -215,23 +214,15 @@ class Siblings:
                 self._siblings[path] = _Sibling(path)
             yield self._siblings[path]
 
-    def holds(self, path: str, segment: WeighedSegment, ranges: Sequence[tuple[int, int]]) -> bool:
-        """As `_holds`. Where the first bytes differ, as in almost all files, only these are read; where they do not,
-        a digest of each range is kept, so that equal segments of n partitions are read n times and not n * n."""
-        if ranges[0][0]:
-            return _holds(path, segment, ranges)
-        size = min(ranges[0][1], _HEAD_BYTES)
-        if self._head(path)[:size] != self._head(segment.path)[:size]:
-            return False
-        digests = ((self._digest(path, *each), self._digest(segment.path, *each)) for each in ranges)
-        return all(one is not None and one == other for one, other in digests)
-
-    def _head(self, path: str) -> bytes:
-        if path not in self._heads:
-            self._heads[path] = b""
-            with suppress(PathError, OSError), open_source(path) as source:
-                self._heads[path] = bytes(source.buffer[: min(_HEAD_BYTES, source.size)])
-        return self._heads[path]
+    def holds(self, path: str, segment: WeighedSegment, *ranges: tuple[int, int]) -> bool:
+        """Whether a file has the same bytes as a segment at these positions and sizes. Where the first ones differ, as
+        in almost all files, only these are read; where they do not, a digest of each range is kept, so that equal
+        segments of n partitions are read n times and not n * n."""
+        position, size = ranges[0]
+        return all(
+            (here := self._digest(segment.path, *each)) is not None and here == self._digest(path, *each)
+            for each in ((position, min(size, _HEAD_BYTES)), *ranges)
+        )
 
     def _digest(self, path: str, position: int, size: int) -> bytes | None:
         """Returns the SHA-256 of a range of a file, None if it cannot be read."""
@@ -468,7 +459,7 @@ class _Partition:
         elif follows or leads_on:
             yield Evidence(NEIGHBOURS, -1, f"an adjacent segment {'ends before' if follows else 'begins behind'} it")
         rivals = [one for one in others if one.first <= last and first <= one.last]
-        if any(_holds(one.path, segment, (segment.head,)) for one in rivals):
+        if any(self._siblings.holds(one.path, segment, segment.head) for one in rivals):
             yield Evidence(NEIGHBOURS, -_CERTAIN, "another segment of the partition has the same bytes")
         elif rivals:
             yield Evidence(NEIGHBOURS, 1, f"offsets {first} to {last} overlap those in {rivals[0].file.name}")
@@ -503,7 +494,7 @@ class _Partition:
             i = other.at(segment.first)
             if i < 0 or not (other.behind(i) == segment.last + 1 or _has_size(other.file(i), segment.size)):
                 continue
-            if not self._siblings.holds(other.file(i), segment, (segment.head, segment.tail)):
+            if not self._siblings.holds(other.file(i), segment, segment.head, segment.tail):
                 continue
             if self._is_copied_to(other):
                 continue
@@ -518,7 +509,7 @@ class _Partition:
         """Whether a partition has copies of most segments of this one, under the same names."""
         known = [one for one in self._segments if one.linked]
         named = [(one, i) for one in known if (i := other.at(one.base)) >= 0 and other.bases[i] == one.base]
-        same = sum(self._siblings.holds(other.file(i), one, (one.head,)) for one, i in named)
+        same = sum(self._siblings.holds(other.file(i), one, one.head) for one, i in named)
         return same * 2 > len(known) > 1
 
     def at_home(self, segment: WeighedSegment) -> _AtHome:
@@ -594,15 +585,4 @@ def index_fits(log: str) -> bool:
 def _has_size(path: str, size: int) -> bool:
     with suppress(OSError):
         return Place(path).size() == size
-    return False
-
-
-def _holds(path: str, segment: WeighedSegment, ranges: Sequence[tuple[int, int]]) -> bool:
-    """Whether a file has the same bytes as a segment at some positions and sizes."""
-    with suppress(PathError, OSError), open_source(segment.path) as one, open_source(path) as other:
-        return all(
-            position + size <= other.size
-            and one.buffer[position : position + size] == other.buffer[position : position + size]
-            for position, size in ranges
-        )
     return False

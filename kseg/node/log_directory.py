@@ -15,10 +15,10 @@ from kseg.segment.files import (
     LOG_DIRECTORY_FILES,
     METADATA_TOPIC,
     SegmentFile,
-    is_regular_file,
     leads_to_directory,
     list_partitions,
     list_segments,
+    listing_of,
     parse_partition_name,
 )
 from kseg.segment.items import Batch
@@ -162,15 +162,9 @@ def is_moved(directory: str) -> bool:
 def read_log_directory(path: str) -> LogDirectory:
     """Returns the entries of a directory, and what its files say if it is a log directory. Raises PathError if it
     cannot be read."""
-    files: list[str] = []
-    directories: list[str] = []
-    with errors_at(path), Place(path).entries() as entries:
-        for entry in entries:
-            if leads_to_directory(entry):
-                directories.append(entry.name)
-            elif is_regular_file(entry):  # opening a FIFO could block for ever
-                files.append(entry.name)
-    found = LogDirectory(path, frozenset(files), tuple(sorted(directories)), owner=owner_of(path))
+    listing = listing_of(path)
+    directories = sorted(name for name, entry in listing.others.items() if leads_to_directory(entry))
+    found = LogDirectory(path, frozenset(listing.files), tuple(directories), owner=owner_of(path))
     for name in checkpoints.OFFSET_CHECKPOINTS:
         if (offsets := _items(found, name, checkpoints.read_offset_checkpoint)) is not None:
             found.offsets[name] = {} if name in found.problems else checkpoints.offsets_of(offsets)
@@ -212,11 +206,9 @@ def partitions_in(log_directory: str, topic: str | None = None) -> Iterator[tupl
 
 def topic_id_at(path: str) -> str | None:
     """Returns the topic id in a partition directory's partition.metadata; None if it is missing or not valid."""
-    try:
-        with (Place(path) / PARTITION_METADATA).open() as file:
-            return topic_id_in(file.read(4096))
-    except OSError:
-        return None
+    with suppress(OSError):
+        return topic_id_in((Place(path) / PARTITION_METADATA).head(4096))
+    return None
 
 
 def log_extent(path: str, scratch: Scratch) -> tuple[int, int] | None:

@@ -50,21 +50,6 @@ def _expanded(path: str) -> list[str]:
     return [path]
 
 
-def log_directories_in_archive(path: str) -> list[Place]:
-    """Returns the log directories in an archive, by their own files, on whatever level; [] for other paths. Raises
-    PathError."""
-    place = Place(path)
-    if place.tree is None or not place.tree.is_archive or not place.is_dir():
-        return []
-    found, level = list[Place](), [place]
-    while level:
-        inside = [each for outer in level for each in _log_directories_in(outer)]
-        found += inside
-        names = [outer / name for outer in level for name in sorted(regular_and_other_names(outer)[1])]
-        level = [each for each in names if each not in inside and each.is_dir() and not each.is_link()]
-    return found
-
-
 def _log_directories_in(path: str) -> list[Place]:
     """Returns the log directories that lie in a directory, by their own files; no links. Raises PathError."""
     inside = (Place(path) / name for name in sorted(regular_and_other_names(path)[1]))

@@ -24,7 +24,7 @@ from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_
 from kseg.kernel.layout.headers import CONTROL, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2
 from kseg.kernel.layout.rows import be32
 from kseg.kernel.records.records import sequence_after
-from kseg.node.log_directory import BrokerState
+from kseg.node.log_directory import BrokerState, leader_epochs_at
 from kseg.node.node import Nodes
 from kseg.segment.files import (
     SegmentFile,
@@ -38,7 +38,7 @@ from kseg.segment.files import (
 from kseg.segment.items import Damage
 from kseg.segment.reader import crc_holds
 from kseg.segment.survey import FULL, BatchRow, HeaderRows, SegmentSurvey, open_survey
-from kseg.sidefiles.checkpoints import LEADER_EPOCHS, read_leader_epochs
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.sidefiles.indexes import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import ProducerStateEntry, read_producer_snapshot
@@ -306,15 +306,8 @@ class _Partition:
         return _by_offset(found)
 
     @cached_property
-    def _epochs(self) -> list[tuple[int, int]]:
-        """Returns start offset and epoch of each entry of a whole leader-epoch-checkpoint."""
-        if LEADER_EPOCHS not in self._names:
-            return []
-        with suppress(PathError, OSError), open_source(Place(self._directory) / LEADER_EPOCHS) as source:
-            items = list(read_leader_epochs(source.buffer[: min(source.size, _MAX_SNAPSHOT_BYTES)]))
-            if not problems_of(items):
-                return [(entry.start_offset, entry.epoch) for entry in entries_of(items)]
-        return []
+    def _epochs(self) -> _Entries:
+        return [(start, epoch) for epoch, start in leader_epochs_at(self._directory)]
 
     def _walk(self, segment: WeighedSegment) -> None:
         with open_survey(segment.path, FULL, scratch=self._scratch, base_offset=segment.base) as survey:

@@ -7,7 +7,6 @@ PartitionChangeBuilder of Kafka 4.4.0; KIP-101, KIP-279, KIP-966.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from functools import cache, cached_property
 from typing import NamedTuple
 
@@ -15,19 +14,15 @@ from kseg.errors import KsegError
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG
 from kseg.node.cluster_metadata import TopicSettings
-from kseg.node.log_directory import log_extent, topic_id_at
+from kseg.node.log_directory import leader_epochs_at, log_extent, topic_id_at
 from kseg.node.metadata_image import PartitionImage
 from kseg.node.node import Node, newest_metadata
 from kseg.releases.metadata import ELR_VERSION
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between, list_segments
 from kseg.segment.items import RecordBatch
 from kseg.segment.reader import open_segment
-from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, EpochEntry, read_leader_epochs
-from kseg.sidefiles.problems import entries_of, problems_of
+from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LOG_STARTS, EpochEntry
 from kseg.stores.place import Place
-
-_MAX_EPOCH_BYTES = 1 << 22
-"""Longer checkpoints of leader epochs are ignored."""
 
 
 class LogCopy(NamedTuple):
@@ -237,10 +232,8 @@ def log_copy(node: int, path: str, extent: tuple[int, int] | None) -> LogCopy:
 def _epochs_at(path: str, end: int) -> tuple[EpochEntry, ...]:
     """Returns the leader epochs of a log that ends at ``end``, by its checkpoint as a broker loads it; by its batches
     if there is none that can be read."""
-    with suppress(OSError):
-        items = list(read_leader_epochs((Place(path) / LEADER_EPOCHS).head(_MAX_EPOCH_BYTES)))
-        if items and not problems_of(items):
-            return tuple(entry for entry in entries_of(items) if entry.start_offset < end)
+    if known := leader_epochs_at(path):
+        return tuple(entry for entry in known if entry.start_offset < end)
     found: list[EpochEntry] = []
     for batch in batches_between(path, 0, LAST_OFFSET):
         epoch = batch.header.partition_leader_epoch

@@ -25,7 +25,7 @@ from kseg.segment.items import Batch
 from kseg.segment.reader import open_segment
 from kseg.segment.seek import offset_extent
 from kseg.sidefiles import checkpoints
-from kseg.sidefiles.problems import SideFileProblem
+from kseg.sidefiles.problems import SideFileProblem, entries_of, problems_of
 from kseg.sidefiles.text_files import (
     MAX_TEXT_BYTES,
     META_PROPERTIES,
@@ -104,6 +104,8 @@ METADATA_PARTITION = METADATA_TOPIC + "-0"
 OF_BROKERS = LOG_DIRECTORY_FILES - {checkpoints.CLEANER_OFFSETS, checkpoints.LOG_STARTS}
 """Files that only brokers write: kseg writes the other two beside a copy of a partition."""
 OffsetsByPartition = dict[tuple[str, int], int]
+_MAX_EPOCH_BYTES = 1 << 22
+"""Longer checkpoints of leader epochs are ignored."""
 
 
 @dataclass
@@ -202,6 +204,15 @@ def partitions_in(log_directory: str, topic: str | None = None) -> Iterator[tupl
         place = parse_partition_name(name)
         if place is not None and name == f"{place[0]}-{place[1]}" and topic in (None, place[0]):
             yield place, path
+
+
+def leader_epochs_at(path: str) -> list[checkpoints.EpochEntry]:
+    """Returns the entries of a partition directory's leader-epoch-checkpoint; none if it is missing, cannot be read or
+    has a problem."""
+    with suppress(OSError):
+        items = list(checkpoints.read_leader_epochs((Place(path) / checkpoints.LEADER_EPOCHS).head(_MAX_EPOCH_BYTES)))
+        return [] if problems_of(items) else entries_of(items)
+    return []
 
 
 def topic_id_at(path: str) -> str | None:

@@ -121,11 +121,10 @@ def live_segments(candidates: Sequence[Candidate], lineage: Lineage, log_start: 
             abandoned.append(candidate)
         usable += [SegmentOffsets(candidate, first, last) for first, last in ranges if last >= log_start]
     pieces = _covering(usable)
-    used = {id(piece.candidate) for piece in pieces}
-    lost = {id(candidate) for candidate in abandoned}
-    live = {id(piece.candidate): piece.candidate for piece in usable}
-    superseded = [found for key, found in live.items() if key not in used and key not in lost]
-    return LiveSegments(pieces, abandoned, superseded)
+    others = {id(piece.candidate): piece.candidate for piece in usable}
+    for candidate in (*abandoned, *(piece.candidate for piece in pieces)):
+        others.pop(id(candidate), None)
+    return LiveSegments(pieces, abandoned, list(others.values()))
 
 
 def _in_lineage(candidate: Candidate, lineage: Lineage) -> list[tuple[int, int]]:

@@ -137,8 +137,9 @@ class VoterLogs:
             for number in topics:
                 if api_key == _TOPIC and (path := topics[number].get(fields["topicId"])) is not None:
                     yield Proof(offset, number, f"node {number} has a partition of topic {fields['name']}: {path}")
-                elif api_key == _REGISTRATION and (number, self._broker_epochs.get(number)) == _registration(fields):
-                    yield Proof(offset, number, f"node {number} was registered by it, as {CLEAN_SHUTDOWN} shows")
+                elif api_key == _REGISTRATION and fields["brokerId"] == number:
+                    if fields["brokerEpoch"] == self._broker_epochs.get(number):
+                        yield Proof(offset, number, f"node {number} was registered by it, as {CLEAN_SHUTDOWN} shows")
         for log in self.logs.values():
             with suppress(KsegError, OSError):
                 ends = [file.base_offset or 0 for file in snapshots_among(list_segments(log.path or ""))]
@@ -181,10 +182,6 @@ def _records(log: LogCopy, start: int) -> Iterator[tuple[int, int, dict[str, Any
                         record = read_framed(value, CLUSTER_METADATA)
                         if offset >= start:
                             yield offset, record.api_key, record.fields
-
-
-def _registration(fields: dict[str, Any]) -> tuple[int, int]:
-    return fields["brokerId"], fields["brokerEpoch"]
 
 
 def voter_log(node: int, path: str, extent: tuple[int, int] | None) -> LogCopy:

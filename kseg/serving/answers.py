@@ -64,8 +64,8 @@ class Answers:
 
     # Topics, offsets, records.
 
-    async def _ApiVersions(self, _request: Request, _peer: Peer) -> dict[str, Any]:
-        return {"errorCode": NONE, "apiKeys": served_versions()}
+    async def _ApiVersions(self, request: Request, _peer: Peer) -> dict[str, Any]:
+        return {"errorCode": request.values.get("errorCode", NONE), "apiKeys": served_versions()}
 
     async def _Metadata(self, request: Request, peer: Peer) -> dict[str, Any]:
         topics = request.values["topics"]
@@ -118,8 +118,7 @@ class Answers:
         }  # fmt: skip
 
     async def _ListOffsets(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        found: list[dict[str, Any]] = await self._work(self._offsets(request))
-        return {"topics": found}
+        return {"topics": await self._work(self._offsets(request))}
 
     def _offsets(self, request: Request) -> Steps[list[dict[str, Any]]]:
         is_committed, is_follower = request.values.get("isolationLevel", 0) == 1, request.values["replicaId"] >= 0

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError, PathError
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 _SUFFIX = ".properties"
 
 
-@lru_cache(maxsize=8)
 def configuration_at(path: str) -> "ServerProperties | None":
     """Returns the broker's configuration at a path; None if it is none: a file that names log directories."""
     name = os.path.basename(path)

@@ -157,13 +157,6 @@ class WeighedSegment:
         }  # fmt: skip
 
 
-class _AtHome(NamedTuple):
-    """``is_within``: the batches of a segment end before the next one; ``against``: the weight of its side files."""
-
-    is_within: bool
-    against: int
-
-
 class _Sibling:
     """A partition in which copies of segments of others are looked for. Names are kept and no `WeighedSegment`: a log
     directory may have 100,000 segments."""
@@ -172,8 +165,8 @@ class _Sibling:
         self.path = path
         files = _logs_among(path, file_names(path))
         self.names, self.bases = [file.name for file in files], [file.base_offset or 0 for file in files]
-        self.weighed: dict[int, _AtHome] = {}
-        """By the index of the segment."""
+        self.weighed: dict[int, int | None] = {}
+        """What `at_home` returned, by the index of the segment."""
 
     def at(self, offset: int) -> int:
         """Returns the index of the segment whose name allows the offset, -1 if there is none."""
@@ -185,8 +178,8 @@ class _Sibling:
     def behind(self, i: int) -> int | None:
         return self.bases[i + 1] if i + 1 < len(self.bases) else None
 
-    def at_home(self, i: int, scratch: Scratch) -> _AtHome:
-        """Weighs a segment by its own side files, once. Raises PathError."""
+    def at_home(self, i: int, scratch: Scratch) -> int | None:
+        """As `_Partition.at_home`, asked once. Raises PathError."""
         if i not in self.weighed:
             segment = WeighedSegment(segment_file(self.file(i)), self.behind(i))
             self.weighed[i] = _Partition(self.path, BrokerState(), scratch, Siblings()).at_home(segment)
@@ -494,7 +487,7 @@ class _Partition:
             there = other.at_home(i, self._scratch)
             # If it is all that can be read here, and has the same name there, only side files can tell.
             is_alike = len(known) == 1 and other.bases[i] == segment.base
-            if there.is_within and (there.against < here or (there.against == here and not is_alike)):
+            if there is not None and (there < here or (there == here and not is_alike)):
                 found.append(other.file(i))
         return found
 
@@ -505,11 +498,12 @@ class _Partition:
         same = sum(self._siblings.holds(other.file(i), one, one.head) for one, i in named)
         return same * 2 > len(known) > 1
 
-    def at_home(self, segment: WeighedSegment) -> _AtHome:
-        """Weighs a segment only by its own side files and the next segment."""
+    def at_home(self, segment: WeighedSegment) -> int | None:
+        """Returns what its own side files weigh against a segment; None if its batches do not end before the next."""
         self._walk(segment)
-        is_within = segment.behind is None or segment.last < segment.behind
-        return _AtHome(is_within, sum(one.weight for one in self._of_side_files(segment)))
+        if segment.behind is not None and segment.last >= segment.behind:
+            return None
+        return sum(one.weight for one in self._of_side_files(segment))
 
 
 def _logs_among(directory: str, names: Iterable[str]) -> list[SegmentFile]:

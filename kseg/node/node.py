@@ -196,8 +196,8 @@ def _byte_count(text: str | None) -> int | None:
 
 
 class Node:
-    """The log directories of one broker or controller. ``paths``: all that are known, ``server``: its configuration,
-    None if it is not given."""
+    """The log directories of one broker or controller: all that are known. ``server``: its configuration, None if it is
+    not given."""
 
     def __init__(self, directories: Iterable[LogDirectory], server: ServerProperties | None = None) -> None:
         self.directories, self.server = list(directories), server

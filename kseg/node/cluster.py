@@ -251,7 +251,7 @@ def count_records(path: str, first: int, last: int) -> int | None:
     be read."""
     count = 0
     try:
-        if len(_logs(path, first, last)) > _MAX_COUNTED_SEGMENTS:
+        if len(logs_between(path, first, last)) > _MAX_COUNTED_SEGMENTS:
             return None
         for batch in batches_between(path, first, last):
             if batch.is_control:
@@ -265,13 +265,14 @@ def count_records(path: str, first: int, last: int) -> int | None:
     return count
 
 
-def _logs(path: str, first: int, last: int) -> list[SegmentFile]:
-    return between([file for file in list_segments(path) if file.kind == LOG and not file.leftover], first, last)
+def logs_between(path: str, first: int, last: int) -> list[SegmentFile]:
+    """Returns the .log files of a partition directory that may hold offsets of a range. Raises PathError."""
+    return between([file for file in list_segments(path) if file.kind == LOG], first, last)
 
 
 def batches_between(path: str, first: int, last: int) -> Iterator[RecordBatch]:
     """Yields the intact batches that have offsets of a range. Raises KsegError."""
-    for file in _logs(path, first, last):
+    for file in logs_between(path, first, last):
         with open_segment(file) as reader:
             for item in reader:
                 if isinstance(item, RecordBatch) and item.is_valid and item.base_offset <= last:

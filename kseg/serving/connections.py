@@ -237,9 +237,6 @@ class Server:
 
     async def _send(self, client: socket.socket, parts: Sequence[Any]) -> None:
         """Sends bytes, and ranges of files as they lie there. Raises OSError, TimeoutError, EOFError."""
-        if len(parts) == 1:
-            await self._send_bytes(client, parts[0])
-            return
         pieces = self._pieces(parts)
         ranges = (each for part in parts if isinstance(part, Records) for each in part.ranges)
         is_local = all(Place(each.path).tree is None for each in ranges)

@@ -414,7 +414,7 @@ class Coordinators:
         The id of an expired producer is known until the log cleaner removes its record.
         """
         found: dict[int, tuple[str, bytes]] = {}
-        scratch, left = Scratch(), MAX_STATE_BYTES
+        scratch, left = Scratch(), float(MAX_STATE_BYTES)
         ranked = zip_longest(*map(reversed, self._logs(TOPIC)))
         for file in filter(None, chain.from_iterable(ranked)):  # the last segment of each partition first
             left -= _bytes_of([file])

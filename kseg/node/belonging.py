@@ -24,7 +24,7 @@ from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_
 from kseg.kernel.layout.headers import CONTROL, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2
 from kseg.kernel.layout.rows import be32
 from kseg.kernel.records.records import sequence_after
-from kseg.node.log_directory import BrokerState
+from kseg.node.log_directory import BrokerState, leader_epochs_at
 from kseg.node.node import Nodes
 from kseg.segment.files import (
     SegmentFile,
@@ -38,7 +38,7 @@ from kseg.segment.files import (
 from kseg.segment.items import Damage
 from kseg.segment.reader import crc_holds
 from kseg.segment.survey import FULL, BatchRow, HeaderRows, SegmentSurvey, open_survey
-from kseg.sidefiles.checkpoints import LEADER_EPOCHS, read_leader_epochs
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.sidefiles.indexes import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import ProducerStateEntry, read_producer_snapshot
@@ -157,13 +157,6 @@ class WeighedSegment:
         }  # fmt: skip
 
 
-class _AtHome(NamedTuple):
-    """``is_within``: the batches of a segment end before the next one; ``against``: the weight of its side files."""
-
-    is_within: bool
-    against: int
-
-
 class _Sibling:
     """A partition in which copies of segments of others are looked for. Names are kept and no `WeighedSegment`: a log
     directory may have 100,000 segments."""
@@ -172,8 +165,8 @@ class _Sibling:
         self.path = path
         files = _logs_among(path, file_names(path))
         self.names, self.bases = [file.name for file in files], [file.base_offset or 0 for file in files]
-        self.weighed: dict[int, _AtHome] = {}
-        """By the index of the segment."""
+        self.weighed: dict[int, int | None] = {}
+        """What `at_home` returned, by the index of the segment."""
 
     def at(self, offset: int) -> int:
         """Returns the index of the segment whose name allows the offset, -1 if there is none."""
@@ -185,8 +178,8 @@ class _Sibling:
     def behind(self, i: int) -> int | None:
         return self.bases[i + 1] if i + 1 < len(self.bases) else None
 
-    def at_home(self, i: int, scratch: Scratch) -> _AtHome:
-        """Weighs a segment by its own side files, once. Raises PathError."""
+    def at_home(self, i: int, scratch: Scratch) -> int | None:
+        """As `_Partition.at_home`, asked once. Raises PathError."""
         if i not in self.weighed:
             segment = WeighedSegment(segment_file(self.file(i)), self.behind(i))
             self.weighed[i] = _Partition(self.path, BrokerState(), scratch, Siblings()).at_home(segment)
@@ -200,7 +193,6 @@ class Siblings:
     def __init__(self) -> None:
         self._places: dict[str, list[tuple[tuple[str, int] | None, str]]] = {}
         self._siblings: dict[str, _Sibling] = {}
-        self._heads: dict[str, bytes] = {}
         self._digests: dict[tuple[str, int, int], bytes | None] = {}
 
     def beside(self, own: tuple[str, int], root: str) -> Iterator[_Sibling]:
@@ -215,23 +207,15 @@ class Siblings:
                 self._siblings[path] = _Sibling(path)
             yield self._siblings[path]
 
-    def holds(self, path: str, segment: WeighedSegment, ranges: Sequence[tuple[int, int]]) -> bool:
-        """As `_holds`. Where the first bytes differ, as in almost all files, only these are read; where they do not,
-        a digest of each range is kept, so that equal segments of n partitions are read n times and not n * n."""
-        if ranges[0][0]:
-            return _holds(path, segment, ranges)
-        size = min(ranges[0][1], _HEAD_BYTES)
-        if self._head(path)[:size] != self._head(segment.path)[:size]:
-            return False
-        digests = ((self._digest(path, *each), self._digest(segment.path, *each)) for each in ranges)
-        return all(one is not None and one == other for one, other in digests)
-
-    def _head(self, path: str) -> bytes:
-        if path not in self._heads:
-            self._heads[path] = b""
-            with suppress(PathError, OSError), open_source(path) as source:
-                self._heads[path] = bytes(source.buffer[: min(_HEAD_BYTES, source.size)])
-        return self._heads[path]
+    def holds(self, path: str, segment: WeighedSegment, *ranges: tuple[int, int]) -> bool:
+        """Whether a file has the same bytes as a segment at these positions and sizes. Where the first ones differ, as
+        in almost all files, only these are read; where they do not, a digest of each range is kept, so that equal
+        segments of n partitions are read n times and not n * n."""
+        position, size = ranges[0]
+        return all(
+            (here := self._digest(segment.path, *each)) is not None and here == self._digest(path, *each)
+            for each in ((position, min(size, _HEAD_BYTES)), *ranges)
+        )
 
     def _digest(self, path: str, position: int, size: int) -> bytes | None:
         """Returns the SHA-256 of a range of a file, None if it cannot be read."""
@@ -315,15 +299,8 @@ class _Partition:
         return _by_offset(found)
 
     @cached_property
-    def _epochs(self) -> list[tuple[int, int]]:
-        """Returns start offset and epoch of each entry of a whole leader-epoch-checkpoint."""
-        if LEADER_EPOCHS not in self._names:
-            return []
-        with suppress(PathError, OSError), open_source(Place(self._directory) / LEADER_EPOCHS) as source:
-            items = list(read_leader_epochs(source.buffer[: min(source.size, _MAX_SNAPSHOT_BYTES)]))
-            if not problems_of(items):
-                return [(entry.start_offset, entry.epoch) for entry in entries_of(items)]
-        return []
+    def _epochs(self) -> _Entries:
+        return [(start, epoch) for epoch, start in leader_epochs_at(self._directory)]
 
     def _walk(self, segment: WeighedSegment) -> None:
         with open_survey(segment.path, FULL, scratch=self._scratch, base_offset=segment.base) as survey:
@@ -468,7 +445,7 @@ class _Partition:
         elif follows or leads_on:
             yield Evidence(NEIGHBOURS, -1, f"an adjacent segment {'ends before' if follows else 'begins behind'} it")
         rivals = [one for one in others if one.first <= last and first <= one.last]
-        if any(_holds(one.path, segment, (segment.head,)) for one in rivals):
+        if any(self._siblings.holds(one.path, segment, segment.head) for one in rivals):
             yield Evidence(NEIGHBOURS, -_CERTAIN, "another segment of the partition has the same bytes")
         elif rivals:
             yield Evidence(NEIGHBOURS, 1, f"offsets {first} to {last} overlap those in {rivals[0].file.name}")
@@ -503,14 +480,14 @@ class _Partition:
             i = other.at(segment.first)
             if i < 0 or not (other.behind(i) == segment.last + 1 or _has_size(other.file(i), segment.size)):
                 continue
-            if not self._siblings.holds(other.file(i), segment, (segment.head, segment.tail)):
+            if not self._siblings.holds(other.file(i), segment, segment.head, segment.tail):
                 continue
             if self._is_copied_to(other):
                 continue
             there = other.at_home(i, self._scratch)
             # If it is all that can be read here, and has the same name there, only side files can tell.
             is_alike = len(known) == 1 and other.bases[i] == segment.base
-            if there.is_within and (there.against < here or (there.against == here and not is_alike)):
+            if there is not None and (there < here or (there == here and not is_alike)):
                 found.append(other.file(i))
         return found
 
@@ -518,14 +495,15 @@ class _Partition:
         """Whether a partition has copies of most segments of this one, under the same names."""
         known = [one for one in self._segments if one.linked]
         named = [(one, i) for one in known if (i := other.at(one.base)) >= 0 and other.bases[i] == one.base]
-        same = sum(self._siblings.holds(other.file(i), one, (one.head,)) for one, i in named)
+        same = sum(self._siblings.holds(other.file(i), one, one.head) for one, i in named)
         return same * 2 > len(known) > 1
 
-    def at_home(self, segment: WeighedSegment) -> _AtHome:
-        """Weighs a segment only by its own side files and the next segment."""
+    def at_home(self, segment: WeighedSegment) -> int | None:
+        """Returns what its own side files weigh against a segment; None if its batches do not end before the next."""
         self._walk(segment)
-        is_within = segment.behind is None or segment.last < segment.behind
-        return _AtHome(is_within, sum(one.weight for one in self._of_side_files(segment)))
+        if segment.behind is not None and segment.last >= segment.behind:
+            return None
+        return sum(one.weight for one in self._of_side_files(segment))
 
 
 def _logs_among(directory: str, names: Iterable[str]) -> list[SegmentFile]:
@@ -594,15 +572,4 @@ def index_fits(log: str) -> bool:
 def _has_size(path: str, size: int) -> bool:
     with suppress(OSError):
         return Place(path).size() == size
-    return False
-
-
-def _holds(path: str, segment: WeighedSegment, ranges: Sequence[tuple[int, int]]) -> bool:
-    """Whether a file has the same bytes as a segment at some positions and sizes."""
-    with suppress(PathError, OSError), open_source(segment.path) as one, open_source(path) as other:
-        return all(
-            position + size <= other.size
-            and one.buffer[position : position + size] == other.buffer[position : position + size]
-            for position, size in ranges
-        )
     return False

@@ -6,8 +6,7 @@ are elected, and eligible ones if none is in sync. Sources: LeaderEpochFileCache
 PartitionChangeBuilder of Kafka 4.4.0; KIP-101, KIP-279, KIP-966.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from typing import NamedTuple
 
@@ -15,22 +14,15 @@ from kseg.errors import KsegError
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG
 from kseg.node.cluster_metadata import TopicSettings
-from kseg.node.log_directory import log_extent, topic_id_at
+from kseg.node.log_directory import leader_epochs_at, log_extent, topic_id_at
 from kseg.node.metadata_image import PartitionImage
-from kseg.node.node import Node, by_cluster, newest_metadata
+from kseg.node.node import Node, newest_metadata
 from kseg.releases.metadata import ELR_VERSION
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between, list_segments
 from kseg.segment.items import RecordBatch
 from kseg.segment.reader import open_segment
-from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, EpochEntry, read_leader_epochs
-from kseg.sidefiles.problems import entries_of, problems_of
+from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LOG_STARTS, EpochEntry
 from kseg.stores.place import Place
-
-_MAX_EPOCH_BYTES = 1 << 22
-"""Longer checkpoints of leader epochs are ignored."""
-
-Extents = Callable[[str], tuple[int, int] | None]
-"""Returns base offset and end offset of the log in a partition directory, None if it has no segment."""
 
 
 class LogCopy(NamedTuple):
@@ -133,24 +125,18 @@ class ClusterPartition(NamedTuple):
         return max(bounds)
 
 
-class OtherTopic(NamedTuple):
-    """A copy of a partition of another topic of the same name, which was deleted or is not yet known."""
-
-    node: int
-    path: str
-    topic_id: str
-    wanted: str
-
-
 class Cluster:
-    """Nodes of one cluster, each given once. ``extent_of``: reads a log's extent; a check knows those that it read."""
+    """Nodes of one cluster, each given once. ``extents``: base and end offset of logs that are known, by path."""
 
-    def __init__(self, nodes: Iterable[Node], extent_of: Extents | None = None) -> None:
+    def __init__(self, nodes: Iterable[Node], extents: Mapping[str, tuple[int, int]]) -> None:
         self.nodes = {
             node.number: node for node in sorted(nodes, key=lambda node: node.number or 0) if node.number is not None
         }
-        self._scratch, self._topic_id = Scratch(), cache(topic_id_at)
-        self.extent_of = extent_of or (lambda path: log_extent(path, self._scratch))
+        self._extents, self._scratch, self._topic_id = extents, Scratch(), cache(topic_id_at)
+
+    def extent_of(self, path: str) -> tuple[int, int] | None:
+        """Returns base and end offset of a log. As `log_extent`."""
+        return self._extents[path] if path in self._extents else log_extent(path, self._scratch)
 
     @property
     def cluster_id(self) -> str:
@@ -168,18 +154,15 @@ class Cluster:
         when it registers (ReplicationControlManager.handleBrokerShutdown)."""
         return self.metadata is not None and self.metadata.image.features.get(ELR_VERSION, 0) >= 1
 
-    @cached_property
-    def other_topics(self) -> list[OtherTopic]:
-        """The copies whose topic id is not the one that the newest metadata has for the name."""
-        if self.metadata is None:
-            return []
-        return [
-            OtherTopic(number, path, found, wanted)
-            for number in self.nodes
-            for name, path in self._paths[number].items()
-            if (wanted := self.metadata.ids.get(name.rpartition("-")[0])) is not None
-            and (found := self._topic_id(path)) not in (None, wanted)
-        ]
+    def other_topics(self) -> Iterator[tuple[int, str, str, str]]:
+        """Yields the copies whose topic was deleted, or is not yet known: node, path, topic id, and the other one that
+        the newest metadata has for the name."""
+        ids = {} if self.metadata is None else self.metadata.ids
+        for number, paths in self._paths.items():
+            for name, path in paths.items():
+                wanted, found = ids.get(name.rpartition("-")[0]), self._topic_id(path)
+                if wanted is not None and found is not None and found != wanted:
+                    yield number, path, found, wanted
 
     @cached_property
     def _paths(self) -> dict[int, dict[str, str]]:
@@ -207,11 +190,13 @@ class Cluster:
     def partitions(self) -> Iterator[ClusterPartition]:
         """Yields the partitions of the newest metadata of which several nodes that were given are replicas."""
         metadata = self.metadata
-        names = {} if metadata is None else {topic_id: name for name, topic_id in metadata.ids.items()}
-        for (topic_id, number), image in sorted(metadata.partitions.items()) if metadata is not None else ():
+        if metadata is None:
+            return
+        names = {topic_id: name for name, topic_id in metadata.ids.items()}
+        for (topic_id, number), image in sorted(metadata.partitions.items()):
             topic = names.get(topic_id)
             given = [node for node in image.replicas if node in self.nodes]
-            if metadata is None or topic is None or len(given) < 2:
+            if topic is None or len(given) < 2:
                 continue
             copies = [copy for node in given if (copy := self._copy(node, topic, number, topic_id, image)) is not None]
             if len(copies) > 1:
@@ -244,18 +229,11 @@ def log_copy(node: int, path: str, extent: tuple[int, int] | None) -> LogCopy:
     return LogCopy(node, path) if extent is None else LogCopy(node, path, *extent, _epochs_at(path, extent[1]))
 
 
-def clusters_of(nodes: Iterable[Node], extent_of: Extents | None = None) -> list[Cluster]:
-    """Returns the clusters of which several nodes are given."""
-    return [Cluster(found, extent_of) for found in by_cluster(nodes)]
-
-
 def _epochs_at(path: str, end: int) -> tuple[EpochEntry, ...]:
     """Returns the leader epochs of a log that ends at ``end``, by its checkpoint as a broker loads it; by its batches
     if there is none that can be read."""
-    with suppress(OSError):
-        items = list(read_leader_epochs((Place(path) / LEADER_EPOCHS).head(_MAX_EPOCH_BYTES)))
-        if items and not problems_of(items):
-            return tuple(entry for entry in entries_of(items) if entry.start_offset < end)
+    if known := leader_epochs_at(path):
+        return tuple(entry for entry in known if entry.start_offset < end)
     found: list[EpochEntry] = []
     for batch in batches_between(path, 0, LAST_OFFSET):
         epoch = batch.header.partition_leader_epoch
@@ -273,7 +251,7 @@ def count_records(path: str, first: int, last: int) -> int | None:
     be read."""
     count = 0
     try:
-        if len(_logs(path, first, last)) > _MAX_COUNTED_SEGMENTS:
+        if len(logs_between(path, first, last)) > _MAX_COUNTED_SEGMENTS:
             return None
         for batch in batches_between(path, first, last):
             if batch.is_control:
@@ -287,13 +265,14 @@ def count_records(path: str, first: int, last: int) -> int | None:
     return count
 
 
-def _logs(path: str, first: int, last: int) -> list[SegmentFile]:
-    return between([file for file in list_segments(path) if file.kind == LOG and not file.leftover], first, last)
+def logs_between(path: str, first: int, last: int) -> list[SegmentFile]:
+    """Returns the .log files of a partition directory that may hold offsets of a range. Raises PathError."""
+    return between([file for file in list_segments(path) if file.kind == LOG], first, last)
 
 
 def batches_between(path: str, first: int, last: int) -> Iterator[RecordBatch]:
     """Yields the intact batches that have offsets of a range. Raises KsegError."""
-    for file in _logs(path, first, last):
+    for file in logs_between(path, first, last):
         with open_segment(file) as reader:
             for item in reader:
                 if isinstance(item, RecordBatch) and item.is_valid and item.base_offset <= last:

@@ -8,21 +8,22 @@ log. Sources: MetadataLoader, MetadataBatchLoader, KafkaRaftLog of Kafka 4.4.0; 
 import os
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from kseg.decoders.framed import read_framed, type_name
 from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.errors import KsegError, PathError, errors_at
-from kseg.formats.control import ControlRecord, parse_control
+from kseg.formats.control import parse_control
 from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS
 from kseg.formats.rows import UndecodableError
 from kseg.formats.schema import MessageError, json_text
 from kseg.formats.suffixes import CHECKPOINT, LOG
+from kseg.node.log_directory import records_in
 from kseg.node.metadata_image import (
     ABORT_TRANSACTION,
     BEGIN_TRANSACTION,
@@ -139,11 +140,13 @@ def record_values(batch: RecordBatch) -> Iterator[tuple[int, bytes | None]]:
         yield from ((offset, value) for offset, _, value in rows.entries())
 
 
-def intact_batches(path: str) -> Iterator[RecordBatch | None]:
-    """Yields the intact batches of a file, None for each damaged range or batch. Raises KsegError."""
-    with open_segment(path) as reader:
-        for item in reader:
-            yield item if isinstance(item, RecordBatch) and item.is_valid else None
+def _batches_in(files: Iterable[SegmentFile]) -> Iterator[tuple[str, RecordBatch | None]]:
+    """Yields the intact batches of files with the path of each, None for each damaged range or batch. Raises
+    KsegError."""
+    for file in files:
+        with open_segment(file.path) as reader:
+            for item in reader:
+                yield file.path, item if isinstance(item, RecordBatch) and item.is_valid else None
 
 
 def bag(image: MetadataImage) -> Bag:
@@ -176,7 +179,7 @@ def load_snapshot(path: str, kinds: Kinds | None = None, is_whole: bool = True) 
         if is_whole:
             raise error
 
-    for batch in intact_batches(path):
+    for _, batch in _batches_in([file]):
         is_complete = batch is not None and batch.is_control
         if batch is None:
             failed(KsegError(f"{path}: it is damaged"))
@@ -215,7 +218,7 @@ def load_image(files: list[SegmentFile], end: int | None = None) -> LoadedImage:
     found = load_snapshot(snapshots[-1].path) if snapshots else LoadedImage(MetadataImage())
     start, loader = found.offset, BatchLoader(found.image)
     try:
-        for path, batch in _batches_of_log(files):
+        for path, batch in _batches_in(_logs(files)):
             if batch is None:
                 found.lacking = f"{os.path.basename(path)} is damaged behind offset {found.offset - 1}"
                 found.is_cut = True
@@ -277,7 +280,7 @@ def load_readable(
             loader.start = offset + 1
             errors.append(KsegError(f"{path}: the transaction that ends at offset {offset}"))
 
-    for path, batch in _batches_of_log(logs):
+    for path, batch in _batches_in(logs):
         if batch is None:
             damaged = path
             continue
@@ -329,12 +332,9 @@ def _first_readable(
 
 def _values_in(files: list[SegmentFile], kinds: Kinds) -> Iterator[tuple[int, bytes]]:
     """Yields offset and value of the records of these types in the .log files that can be read."""
-    for _, batch in _batches_of_log(files):
-        if batch is not None and not batch.is_control:
-            with suppress(UndecodableError):
-                for offset, value in record_values(batch):
-                    if value is not None and _is_of(value, kinds):
-                        yield offset, value
+    for offset, _, value in records_in(files):
+        if value is not None and _is_of(value, kinds):
+            yield offset, value
 
 
 def _logs(files: list[SegmentFile], start: int = -1) -> list[SegmentFile]:
@@ -343,19 +343,13 @@ def _logs(files: list[SegmentFile], start: int = -1) -> list[SegmentFile]:
     return [file for file, behind in zip_longest(logs, logs[1:]) if not behind or (behind.base_offset or 0) > start]
 
 
-def _batches_of_log(files: list[SegmentFile]) -> Iterator[tuple[str, RecordBatch | None]]:
-    """Yields the intact batches of the .log files with the path of each, None for each damaged range or batch."""
-    for file in _logs(files):
-        yield from ((file.path, batch) for batch in intact_batches(file.path))
-
-
 def replay_log(files: list[SegmentFile]) -> ReplayedLog:
     """Replays the log from its start, and compares each snapshot with it. Where records are missing, damaged or
     refused, it goes on at the next snapshot. Raises KsegError."""
     found, at = ReplayedLog(), 0
     unread = {file.base_offset: file for file in snapshots_among(files)}
     loader: BatchLoader | None = BatchLoader(MetadataImage())
-    for path, batch in _batches_of_log(files):
+    for path, batch in _batches_in(_logs(files)):
         if batch is None or batch.base_offset != at:
             loader = None
         if batch is None:
@@ -383,8 +377,7 @@ def unaccepted_records(files: list[SegmentFile], rules: MetadataRules) -> Iterat
     reads at its start and does not accept. Raises KsegError."""
     newest = snapshots_among(files)[-1:]
     start, seen = newest[0].base_offset or 0 if newest else 0, set[tuple[int, int]]()
-    for path, batch in chain(((file.path, each) for file in newest for each in intact_batches(file.path)),
-                             _batches_of_log(_logs(files, start))):  # fmt: skip
+    for path, batch in _batches_in([*newest, *_logs(files, start)]):
         is_of_log = not newest or path != newest[0].path
         if batch is None or (is_of_log and batch.last_offset < start):
             continue
@@ -447,8 +440,6 @@ class TopicSettings:
     image: MetadataImage
     lacking: str
     files: list[SegmentFile]
-    _whole: LoadedImage | None = None
-    """The same with partitions, if it was loaded."""
 
     @property
     def ids(self) -> Mapping[str, str]:
@@ -465,8 +456,6 @@ class TopicSettings:
 
     @cached_property
     def _of_partitions(self) -> tuple[LoadedImage, list[KsegError]]:
-        if self._whole is not None:
-            return self._whole, []
         return load_readable(self.files, kinds=_OF_PARTITIONS)  # few readers need them
 
     @property
@@ -503,7 +492,9 @@ class TopicSettings:
             loaded = load_image(self.files)
         except KsegError:
             return None
-        return TopicSettings(loaded.image, "", self.files, loaded) if loaded.is_cut else None
+        found = TopicSettings(loaded.image, "", self.files)
+        found._of_partitions = loaded, []
+        return found if loaded.is_cut else None
 
 
 def unclean_elections(metadata: TopicSettings, partition: tuple[str, int]) -> list[int]:
@@ -575,21 +566,18 @@ def read_raft(directory: str, files: list[SegmentFile]) -> Raft:
         base, file_epoch = file.base_offset or 0, file.epoch or 0
         offset, epoch = max(offset, base), max(epoch, file_epoch)
         with suppress(KsegError):  # a snapshot that is not readable
-            for batch in intact_batches(file.path):
+            for _, batch in _batches_in([file]):
                 if batch is None:
                     continue
                 at = base if is_snapshot else batch.base_offset
                 timestamp = max(timestamp, batch.header.max_timestamp)
                 if not is_snapshot:
                     offset, epoch = max(offset, batch.last_offset + 1), max(epoch, batch.header.partition_leader_epoch)
-                controls: list[ControlRecord] = []
-                with suppress(UndecodableError):
-                    if batch.is_control and at >= newest:
-                        controls = [parse_control(record.key, record.value) for record in batch]
-                for control in (control for control in controls if control.error is None):
-                    if control.type_id == KRAFT_VERSION:
+                for record in batch if batch.is_control and at >= newest else ():
+                    control = parse_control(record.key, record.value)
+                    if control.error is None and control.type_id == KRAFT_VERSION:
                         version = control.fields["kRaftVersion"]
-                    elif control.type_id == KRAFT_VOTERS:
+                    elif control.error is None and control.type_id == KRAFT_VOTERS:
                         newest, voters = at, control.fields["voters"]
     epoch = max(epoch, quorum_state_in(directory).leader_epoch or 0)
     return Raft(offset, epoch, timestamp, version, voters)

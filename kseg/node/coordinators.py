@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, cached_property
 from itertools import chain, zip_longest
+from math import inf
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -23,12 +24,19 @@ from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.formats.schema import ZERO_UUID, MessageError
 from kseg.formats.suffixes import LOG
 from kseg.limits import TRANSACTION_LIMIT_MS
-from kseg.node.log_directory import checkpoint_offsets, log_extent, partitions_in, topic_id_at
+from kseg.node.log_directory import (
+    checkpoint_offsets,
+    intact_batches,
+    log_extent,
+    partitions_in,
+    records_in,
+    topic_id_at,
+)
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments
 from kseg.segment.isolation import LastMarker, OpenTransaction, OpenTransactions
 from kseg.segment.items import Batch, RecordBatch
-from kseg.segment.reader import SegmentReader, open_segment
 from kseg.sidefiles.checkpoints import LOG_STARTS
+from kseg.sidefiles.hash_order import coordinator_partition
 from kseg.stores.place import Place
 
 Partition = tuple[str, int]
@@ -57,24 +65,19 @@ class TransactionState(NamedTuple):
     update_ms: int | None = None
 
 
-def _records_in(reader: SegmentReader) -> Iterator[tuple[int, tuple[str, bytes]]]:
+def _states_in(file: SegmentFile, scratch: Scratch) -> Iterator[tuple[int, tuple[str, bytes]]]:
     """Yields producer id, transactional id and value of each record of __transaction_state that has them.
 
     key     i16 record type 0, then the id (i16 length, bytes)
     value   i16 version, then i64 producer id in all versions; null if the id has expired
     """
-    for batch in reader.intact():
-        if not isinstance(batch, RecordBatch) or batch.is_control:
+    for _, key, value in records_in([file], scratch):
+        if not key or not value or len(key) < _KEY.size or len(value) < _VALUE.size:
             continue
-        with suppress(UndecodableError):
-            for rows in batch.rows():
-                for _, key, value in rows.entries():
-                    if not key or not value or len(key) < _KEY.size or len(value) < _VALUE.size:
-                        continue
-                    (record_type, length), (_, producer_id) = _KEY.unpack_from(key), _VALUE.unpack_from(value)
-                    name = key[_KEY.size : _KEY.size + length]
-                    if record_type == 0 and len(name) == length:
-                        yield producer_id, (os.fsdecode(name), value)
+        (record_type, length), (_, producer_id) = _KEY.unpack_from(key), _VALUE.unpack_from(value)
+        name = key[_KEY.size : _KEY.size + length]
+        if record_type == 0 and len(name) == length:
+            yield producer_id, (os.fsdecode(name), value)
 
 
 def _state(name: str, value: bytes) -> TransactionState:
@@ -411,19 +414,13 @@ class Coordinators:
         The id of an expired producer is known until the log cleaner removes its record.
         """
         found: dict[int, tuple[str, bytes]] = {}
-        scratch, left = Scratch(), MAX_STATE_BYTES
-        ranked = zip_longest(
-            *(reversed([file for file in files if file.kind == LOG]) for files in self._logs(TOPIC) or ())
-        )
+        scratch, left = Scratch(), float(MAX_STATE_BYTES)
+        ranked = zip_longest(*map(reversed, self._logs(TOPIC)))
         for file in filter(None, chain.from_iterable(ranked)):  # the last segment of each partition first
-            try:
-                with open_segment(file.path, scratch) as reader:
-                    left -= reader.source.size
-                    if left < 0:
-                        break
-                    found = dict(_records_in(reader)) | found
-            except (KsegError, OSError):
-                continue  # verification of that partition itself reports the error
+            left -= _bytes_of([file])
+            if left < 0:
+                break
+            found = dict(_states_in(file, scratch)) | found
         return {producer_id: _state(*record) for producer_id, record in found.items()}
 
     @cached_property
@@ -431,40 +428,28 @@ class Coordinators:
         """The committed offsets by topic and partition; None if there is no readable __consumer_offsets, or more than
         MAX_BYTES."""
         found: defaultdict[Partition, list[GroupOffset]] = defaultdict(list)
-        partitions, scratch, left = self._logs(OFFSETS_TOPIC) or (), Scratch(), MAX_BYTES
+        partitions, scratch = self._logs(OFFSETS_TOPIC), Scratch()
+        if not partitions or _bytes_of(chain.from_iterable(partitions)) > MAX_BYTES:
+            return None
         for files in partitions:
             replay = CommittedOffsets()
-            for file in files:
-                if file.kind != LOG or file.leftover:
-                    continue
-                try:
-                    with open_segment(file.path, scratch) as reader:
-                        left -= reader.source.size
-                        if left < 0:
-                            return None
-                        for batch in reader.intact():
-                            replay.add(batch)
-                except (KsegError, OSError):
-                    continue  # verification of that partition itself reports the error
+            for batch in intact_batches(files, scratch):
+                replay.add(batch)
             for each in replay.found():
                 if each["offset"] is not None:
                     group = GroupOffset(each["group"], each["offset"], each["topicId"])
                     found[each["topic"], each["partition"]].append(group)
-        return dict(found) if partitions else None
+        return dict(found)
 
     @cached_property
     def knows_all(self) -> bool:
         """Whether a producer that ``transaction_states`` lacks is one that no coordinator knows."""
-        logs, count = self._logs(TOPIC), self._state_partitions()
-        with suppress(OSError):
-            if logs is not None and len(logs) == count:
-                files = (file for some in logs for file in some if file.kind == LOG)
-                return sum(Place(file.path).size() for file in files) <= MAX_STATE_BYTES
-        return False
+        logs = self._logs(TOPIC)
+        return len(logs) == self._state_partitions() and _bytes_of(chain.from_iterable(logs)) <= MAX_STATE_BYTES
 
-    def _logs(self, topic: str) -> list[list[SegmentFile]] | None:
-        """Returns the segments of each partition of a topic; of several copies those of the one that ends last, which
-        the others fetch. None if they cannot be listed."""
+    def _logs(self, topic: str) -> list[list[SegmentFile]]:
+        """Returns the .log files of each partition of a topic; of several copies those of the one that ends last, which
+        the others fetch. None at all if they cannot be listed."""
         paths: dict[Partition, list[str]] = defaultdict(list)
         scratch = Scratch()
 
@@ -477,8 +462,16 @@ class Coordinators:
             for one in self._log_directories:
                 for place, path in partitions_in(one, topic):
                     paths[place].append(path)
-            return [list_segments(some[0] if len(some) == 1 else max(some, key=end)) for some in paths.values()]
-        return None
+            newest = [some[0] if len(some) == 1 else max(some, key=end) for some in paths.values()]
+            return [[file for file in list_segments(path) if file.kind == LOG] for path in newest]
+        return []
+
+
+def _bytes_of(files: Iterable[SegmentFile]) -> float:
+    """Returns the size of files; infinity if it is not known."""
+    with suppress(OSError):
+        return sum(Place(file.path).size() for file in files)
+    return inf
 
 
 class CommitTable:
@@ -540,7 +533,7 @@ class CommitTable:
         """Returns the committed offsets of the partitions read since the last call, by group, topic and partition; each
         with ``logStartOffset``, ``logEndOffset``, ``lag``, and in ``outside`` how many offsets it is after the log end,
         or (negative) before the log start: 0 within the log. They are None if unknown."""
-        from kseg.node.group_lags import coordinator_partition, records_in_lags  # few commands list offsets
+        from kseg.node.group_lags import records_in_lags  # few commands list offsets
 
         self._end_partition()
         rows, count = list[CommittedOffset](), self._partition_count

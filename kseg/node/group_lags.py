@@ -1,6 +1,6 @@
 """What `kseg groups` adds to the committed offsets: records in a lag, coordinators, share groups.
 
-Sources: GroupMetadataManager.partitionFor, ShareCoordinatorShard of Kafka 4.4.0; KIP-932.
+Source: ShareCoordinatorShard of Kafka 4.4.0; KIP-932.
 """
 
 from bisect import bisect_left
@@ -14,7 +14,7 @@ from kseg.errors import KsegError
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import LOG
 from kseg.node.cluster_metadata import read_topic_settings
-from kseg.node.log_directory import METADATA_PARTITION
+from kseg.node.log_directory import METADATA_PARTITION, records_in
 from kseg.segment.files import LAST_OFFSET, OFFSETS_TOPIC, between, list_segments
 from kseg.segment.reader import open_segment
 from kseg.segment.seek import seek_offset
@@ -23,15 +23,6 @@ from kseg.stores.place import Place
 MAX_LAG = 10_000
 """The records of a longer lag are not counted: they would have to be read."""
 SHARE_STATE_TOPIC = "__share_group_state"
-_MASK = (1 << 31) - 1
-
-
-def coordinator_partition(group: str, count: int) -> int:
-    """Returns the partition of __consumer_offsets whose leader coordinates a group: Java's hash of its name."""
-    number, units = 0, group.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        number = (31 * number + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
-    return (number & _MASK) % count
 
 
 def offsets_partition_count(log_directories: Iterable[str]) -> int | None:
@@ -83,16 +74,8 @@ def share_groups(partitions: Iterable[str], scratch: Scratch) -> Iterator[dict[s
     ``startOffset`` (all records before it are acknowledged), ``stateEpoch`` and ``recordOffset``."""
     read, found = coordinator_decoder("share-group-state"), dict[tuple[str, str, int], dict[str, Any]]()
     for path in partitions:
-        for file in list_segments(path):
-            if file.kind != LOG:
-                continue
-            with suppress(KsegError, OSError), open_segment(file, scratch) as reader:
-                for batch in reader.intact():
-                    if batch.is_control:
-                        continue
-                    for record in batch:
-                        if record.key is not None and record.is_valid:
-                            _replay(found, read.decode_fields(record.key, record.value, record.offset), record.offset)
+        for offset, key, value in records_in(list_segments(path), scratch):
+            _replay(found, read.decode_fields(key, value, offset), offset)
     yield from (found[key] for key in sorted(found))
 
 

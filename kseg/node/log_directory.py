@@ -7,23 +7,25 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kseg.errors import errors_at
-from kseg.formats.rows import Scratch
+from kseg.errors import KsegError, errors_at
+from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import LOG
 from kseg.segment.files import (
     CLEAN_SHUTDOWN,
     LOG_DIRECTORY_FILES,
     METADATA_TOPIC,
-    is_regular_file,
+    SegmentFile,
     leads_to_directory,
     list_partitions,
     list_segments,
+    listing_of,
     parse_partition_name,
 )
+from kseg.segment.items import Batch
 from kseg.segment.reader import open_segment
 from kseg.segment.seek import offset_extent
 from kseg.sidefiles import checkpoints
-from kseg.sidefiles.problems import SideFileProblem
+from kseg.sidefiles.problems import SideFileProblem, entries_of, problems_of
 from kseg.sidefiles.text_files import (
     MAX_TEXT_BYTES,
     META_PROPERTIES,
@@ -102,6 +104,8 @@ METADATA_PARTITION = METADATA_TOPIC + "-0"
 OF_BROKERS = LOG_DIRECTORY_FILES - {checkpoints.CLEANER_OFFSETS, checkpoints.LOG_STARTS}
 """Files that only brokers write: kseg writes the other two beside a copy of a partition."""
 OffsetsByPartition = dict[tuple[str, int], int]
+_MAX_EPOCH_BYTES = 1 << 22
+"""Longer checkpoints of leader epochs are ignored."""
 
 
 @dataclass
@@ -160,15 +164,9 @@ def is_moved(directory: str) -> bool:
 def read_log_directory(path: str) -> LogDirectory:
     """Returns the entries of a directory, and what its files say if it is a log directory. Raises PathError if it
     cannot be read."""
-    files: list[str] = []
-    directories: list[str] = []
-    with errors_at(path), Place(path).entries() as entries:
-        for entry in entries:
-            if leads_to_directory(entry):
-                directories.append(entry.name)
-            elif is_regular_file(entry):  # opening a FIFO could block for ever
-                files.append(entry.name)
-    found = LogDirectory(path, frozenset(files), tuple(sorted(directories)), owner=owner_of(path))
+    listing = listing_of(path)
+    directories = sorted(name for name, entry in listing.others.items() if leads_to_directory(entry))
+    found = LogDirectory(path, frozenset(listing.files), tuple(directories), owner=owner_of(path))
     for name in checkpoints.OFFSET_CHECKPOINTS:
         if (offsets := _items(found, name, checkpoints.read_offset_checkpoint)) is not None:
             found.offsets[name] = {} if name in found.problems else checkpoints.offsets_of(offsets)
@@ -208,13 +206,20 @@ def partitions_in(log_directory: str, topic: str | None = None) -> Iterator[tupl
             yield place, path
 
 
+def leader_epochs_at(path: str) -> list[checkpoints.EpochEntry]:
+    """Returns the entries of a partition directory's leader-epoch-checkpoint; none if it is missing, cannot be read or
+    has a problem."""
+    with suppress(OSError):
+        items = list(checkpoints.read_leader_epochs((Place(path) / checkpoints.LEADER_EPOCHS).head(_MAX_EPOCH_BYTES)))
+        return [] if problems_of(items) else entries_of(items)
+    return []
+
+
 def topic_id_at(path: str) -> str | None:
     """Returns the topic id in a partition directory's partition.metadata; None if it is missing or not valid."""
-    try:
-        with (Place(path) / PARTITION_METADATA).open() as file:
-            return topic_id_in(file.read(4096))
-    except OSError:
-        return None
+    with suppress(OSError):
+        return topic_id_in((Place(path) / PARTITION_METADATA).head(4096))
+    return None
 
 
 def log_extent(path: str, scratch: Scratch) -> tuple[int, int] | None:
@@ -228,6 +233,25 @@ def log_extent(path: str, scratch: Scratch) -> tuple[int, int] | None:
     with open_segment(last, scratch) as reader:
         extent = offset_extent(reader, last)
     return logs[0].base_offset or 0, (last.base_offset or 0) if extent is None else extent[1] + 1
+
+
+def intact_batches(files: Iterable[SegmentFile], scratch: Scratch | None = None) -> Iterator[Batch]:
+    """Yields the intact batches of the .log files of a partition. What cannot be read is left out: the check of the
+    partition reports it."""
+    for file in files:
+        if file.kind == LOG:
+            with suppress(KsegError, OSError), open_segment(file, scratch) as reader:
+                yield from reader.intact()
+
+
+def records_in(
+    files: Iterable[SegmentFile], scratch: Scratch | None = None
+) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+    """As `intact_batches`: yields offset, key and value of their records, without control records."""
+    for batch in intact_batches(files, scratch):
+        with suppress(UndecodableError):
+            for rows in () if batch.is_control else batch.rows():
+                yield from rows.entries()
 
 
 def _items(directory: LogDirectory, name: str, read: Callable[[bytes], Iterable[Any]]) -> list[Any] | None:

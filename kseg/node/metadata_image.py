@@ -248,7 +248,8 @@ class MetadataImage:
             raise ReplayError("a listener has no name")
         broker = {"isMigratingZkBroker": False, "inControlledShutdown": False, "cordonedLogDirs": None, **fields}
         broker["endPoints"] = _in_order(listeners, _capacity(len(listeners)))
-        broker["features"] = _features(fields, None)
+        copied = {feature["name"]: feature for feature in _features(fields)}
+        broker["features"] = _in_order(copied, _capacity(int(len(copied) / 0.75 + 1)))
         broker["logDirs"] = sorted(fields.get("logDirs") or (), key=_uuid_order)
         self._set(self.brokers, fields["brokerId"], broker)
 
@@ -288,7 +289,7 @@ class MetadataImage:
                 raise ReplayError(f"security protocol {endpoint['securityProtocol']} is unknown")
         controller = dict(fields)
         controller["endPoints"] = _in_order(listeners, FIRST_CAPACITY)
-        controller["features"] = _features(fields, FIRST_CAPACITY)
+        controller["features"] = _features(fields)
         self._set(self.controllers, fields["controllerId"], controller)
 
     def _topic(self, fields: Fields) -> None:
@@ -507,11 +508,6 @@ def _in_order(values: dict[str, Fields], capacity: int) -> list[Fields]:
     return [values[name] for name in hash_map_order(values, capacity, string_spread)]
 
 
-def _features(fields: Fields, capacity: int | None) -> list[Fields]:
-    """The features of a node in the order of its map; ``capacity`` None: of a copy of that map."""
-    features = {feature["name"]: feature for feature in fields["features"]}
-    first = _in_order(features, FIRST_CAPACITY)
-    if capacity is not None:
-        return first
-    copied = {feature["name"]: feature for feature in first}
-    return _in_order(copied, _capacity(int(len(copied) / 0.75 + 1)))
+def _features(fields: Fields) -> list[Fields]:
+    """The features of a node in the order of their map. That of a broker is a copy, which has its own order."""
+    return _in_order({feature["name"]: feature for feature in fields["features"]}, FIRST_CAPACITY)

@@ -26,9 +26,10 @@ from kseg.node.log_directory import (
     state_by_name,
     topic_id_at,
 )
-from kseg.node.paths import configuration_at, expanded, log_directories_in_archive
+from kseg.node.paths import configuration_at, expanded
 from kseg.node.server_properties import CHECKPOINT, DEFAULT, DEFAULTS, NAME, SERVER, TOPIC, UNKNOWN, ServerProperties
 from kseg.segment.files import METADATA_TOPIC, directory_name, is_uuid, list_segments, parse_partition_name
+from kseg.segment.paths import roots_of
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties, integer_setting
 from kseg.stores.place import Place
@@ -195,8 +196,8 @@ def _byte_count(text: str | None) -> int | None:
 
 
 class Node:
-    """The log directories of one broker or controller. ``paths``: all that are known, ``server``: its configuration,
-    None if it is not given."""
+    """The log directories of one broker or controller: all that are known. ``server``: its configuration, None if it is
+    not given."""
 
     def __init__(self, directories: Iterable[LogDirectory], server: ServerProperties | None = None) -> None:
         self.directories, self.server = list(directories), server
@@ -257,7 +258,7 @@ class Node:
     @cached_property
     def remote_copies(self) -> "Mapping[tuple[str, int], int] | None":
         """The last offset of each partition that is copied to remote storage; None if no disk tells."""
-        from kseg.node.remote_copies import copied_offsets
+        from kseg.node.remote_partitions import copied_offsets  # few partitions have remote copies
 
         return copied_offsets([one.path for one in self.directories])
 
@@ -547,8 +548,8 @@ def _log_directories_at(path: str) -> list[LogDirectory]:
         for each in (at, Place(at).absolute.parent):
             if (found := read_log_directory(each)).is_marked or found.holds_metadata:
                 return [found]
-    with suppress(PathError):
-        return [read_log_directory(each) for each in log_directories_in_archive(path)]
+    with suppress(KsegError):
+        return [found for each in roots_of(path) if (found := read_log_directory(each)).is_marked]
     return []
 
 

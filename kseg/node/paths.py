@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError, PathError
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 _SUFFIX = ".properties"
 
 
-@lru_cache(maxsize=8)
 def configuration_at(path: str) -> "ServerProperties | None":
     """Returns the broker's configuration at a path; None if it is none: a file that names log directories."""
     name = os.path.basename(path)
@@ -48,21 +46,6 @@ def _expanded(path: str) -> list[str]:
     except KsegError:
         pass  # whoever reads the path reports the error
     return [path]
-
-
-def log_directories_in_archive(path: str) -> list[Place]:
-    """Returns the log directories in an archive, by their own files, on whatever level; [] for other paths. Raises
-    PathError."""
-    place = Place(path)
-    if place.tree is None or not place.tree.is_archive or not place.is_dir():
-        return []
-    found, level = list[Place](), [place]
-    while level:
-        inside = [each for outer in level for each in _log_directories_in(outer)]
-        found += inside
-        names = [outer / name for outer in level for name in sorted(regular_and_other_names(outer)[1])]
-        level = [each for each in names if each not in inside and each.is_dir() and not each.is_link()]
-    return found
 
 
 def _log_directories_in(path: str) -> list[Place]:

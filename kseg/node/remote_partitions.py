@@ -19,19 +19,13 @@ from typing import Any, NamedTuple
 
 from kseg.decoders.framed import read_framed
 from kseg.decoders.schemas import REMOTE_LOG_METADATA
-from kseg.errors import PathError, errors_at
+from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.rows import Scratch
 from kseg.formats.schema import MessageError
 from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT
 from kseg.limits import MAX_OFFSET, MAX_ROOT_FILE_BYTES
-from kseg.segment.files import (
-    REMOTE_METADATA_TOPIC,
-    SegmentFile,
-    list_segments,
-    own_partitions,
-    parse_partition_name,
-    segment_stem,
-)
+from kseg.node.log_directory import partitions_in, records_in
+from kseg.segment.files import REMOTE_METADATA_TOPIC, SegmentFile, list_segments, segment_stem
 from kseg.segment.items import Batch
 from kseg.segment.reader import SegmentReader, open_segment
 from kseg.sidefiles import checkpoints
@@ -127,11 +121,10 @@ def live_segments(candidates: Sequence[Candidate], lineage: Lineage, log_start: 
             abandoned.append(candidate)
         usable += [SegmentOffsets(candidate, first, last) for first, last in ranges if last >= log_start]
     pieces = _covering(usable)
-    used = {id(piece.candidate) for piece in pieces}
-    lost = {id(candidate) for candidate in abandoned}
-    live = {id(piece.candidate): piece.candidate for piece in usable}
-    superseded = [found for key, found in live.items() if key not in used and key not in lost]
-    return LiveSegments(pieces, abandoned, superseded)
+    others = {id(piece.candidate): piece.candidate for piece in usable}
+    for candidate in (*abandoned, *(piece.candidate for piece in pieces)):
+        others.pop(id(candidate), None)
+    return LiveSegments(pieces, abandoned, list(others.values()))
 
 
 def _in_lineage(candidate: Candidate, lineage: Lineage) -> list[tuple[int, int]]:
@@ -266,7 +259,39 @@ def _last_offset(segment: RemoteSegment) -> int:
     raise ManifestError("its log holds no batch")
 
 
-_DELETE_STARTED, _DELETE_FINISHED = 2, 3
+_COPY_FINISHED, _DELETE_STARTED, _DELETE_FINISHED = 1, 2, 3
+"""States of RemoteLogSegmentState."""
+
+
+def copied_offsets(log_directories: Iterable[str]) -> dict[tuple[str, int], int] | None:
+    """Returns the last offset of each partition in segments whose copy is finished and that are not deleted; None if no
+    partition of __remote_log_metadata is there, or none can be read (KIP-405)."""
+    paths: list[str] = []
+    with suppress(KsegError, OSError):
+        paths = [path for one in log_directories for _, path in partitions_in(one, REMOTE_METADATA_TOPIC)]
+    if not paths:
+        return None
+    ends, states = dict[str, tuple[tuple[str, int], int]](), dict[str, int]()
+    for fields in _of_segments(value for path in paths for _, _, value in records_in(list_segments(path))):
+        segment = fields["remoteLogSegmentId"]
+        place = segment["topicIdPartition"]
+        if "endOffset" in fields:
+            ends[segment["id"]] = (place["name"], place["partition"]), fields["endOffset"]
+        states[segment["id"]] = fields["remoteLogSegmentState"]
+    found: dict[tuple[str, int], int] = {}
+    for segment_id, (partition, end) in ends.items():
+        if states[segment_id] == _COPY_FINISHED:
+            found[partition] = max(end, found.get(partition, end))
+    return found
+
+
+def _of_segments(values: Iterable[bytes | None]) -> Iterator[dict[str, Any]]:
+    """Yields the fields of the records of __remote_log_metadata that are about a segment."""
+    for value in values:
+        with suppress(MessageError):
+            fields = read_framed(value, REMOTE_LOG_METADATA).fields
+            if "remoteLogSegmentId" in fields:
+                yield fields
 
 
 class LocalPartition(NamedTuple):
@@ -296,19 +321,12 @@ class LocalLogs:
     def deleted(self) -> set[tuple[str, int, str]]:
         """Remote segments whose deletion has begun, as (topic id, partition, segment id)."""
         states: dict[tuple[str, int, str], int] = {}
-        for path in own_partitions(self.directory):
-            place = parse_partition_name(os.path.basename(path))
-            if place is None or place[0] != REMOTE_METADATA_TOPIC or os.path.basename(path) != f"{place[0]}-{place[1]}":
-                continue
-            for value in record_values(path):
-                try:
-                    fields = read_framed(value, REMOTE_LOG_METADATA).fields
-                    segment, state = fields["remoteLogSegmentId"], fields["remoteLogSegmentState"]
-                    topic = segment["topicIdPartition"]
-                except (MessageError, KeyError):
-                    continue  # a marker, or a record about a whole partition
-                key = (topic["id"], topic["partition"], segment["id"])
-                states[key] = max(states.get(key, 0), state)
+        for _, path in partitions_in(self.directory, REMOTE_METADATA_TOPIC):
+            for fields in _of_segments(record_values(path)):
+                segment = fields["remoteLogSegmentId"]
+                topic = segment["topicIdPartition"]
+                key = topic["id"], topic["partition"], segment["id"]
+                states[key] = max(states.get(key, 0), fields["remoteLogSegmentState"])
         return {key for key, state in states.items() if state in (_DELETE_STARTED, _DELETE_FINISHED)}
 
     def partition(self, remote: RemotePartition) -> LocalPartition | None:

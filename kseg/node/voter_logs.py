@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 from kseg.decoders.framed import read_framed, type_name
 from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.errors import KsegError
-from kseg.formats.rows import UndecodableError
 from kseg.formats.schema import MessageError
-from kseg.node.cluster import Cluster, LogCopy, batches_between, log_copy
-from kseg.node.cluster_metadata import quorum_of, record_values, snapshots_among
-from kseg.node.log_directory import METADATA_PARTITION
+from kseg.node.cluster import Cluster, LogCopy, batches_between, log_copy, logs_between
+from kseg.node.cluster_metadata import quorum_of, snapshots_among
+from kseg.node.log_directory import METADATA_PARTITION, records_in
 from kseg.segment.files import CLEAN_SHUTDOWN, LAST_OFFSET, list_segments
 from kseg.sidefiles.checkpoints import EpochEntry
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, CleanShutdown, read_clean_shutdown
@@ -137,8 +136,9 @@ class VoterLogs:
             for number in topics:
                 if api_key == _TOPIC and (path := topics[number].get(fields["topicId"])) is not None:
                     yield Proof(offset, number, f"node {number} has a partition of topic {fields['name']}: {path}")
-                elif api_key == _REGISTRATION and (number, self._broker_epochs.get(number)) == _registration(fields):
-                    yield Proof(offset, number, f"node {number} was registered by it, as {CLEAN_SHUTDOWN} shows")
+                elif api_key == _REGISTRATION and fields["brokerId"] == number:
+                    if fields["brokerEpoch"] == self._broker_epochs.get(number):
+                        yield Proof(offset, number, f"node {number} was registered by it, as {CLEAN_SHUTDOWN} shows")
         for log in self.logs.values():
             with suppress(KsegError, OSError):
                 ends = [file.base_offset or 0 for file in snapshots_among(list_segments(log.path or ""))]
@@ -172,19 +172,11 @@ class VoterLogs:
 def _records(log: LogCopy, start: int) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """Yields offset, apiKey and fields of the records from an offset on that can be read."""
     with suppress(KsegError, OSError):
-        for batch in batches_between(log.path or "", start, LAST_OFFSET):
-            if batch.is_control:
-                continue
-            with suppress(UndecodableError):
-                for offset, value in record_values(batch):
-                    with suppress(MessageError):
-                        record = read_framed(value, CLUSTER_METADATA)
-                        if offset >= start:
-                            yield offset, record.api_key, record.fields
-
-
-def _registration(fields: dict[str, Any]) -> tuple[int, int]:
-    return fields["brokerId"], fields["brokerEpoch"]
+        for offset, _, value in records_in(logs_between(log.path or "", start, LAST_OFFSET)):
+            with suppress(MessageError):
+                record = read_framed(value, CLUSTER_METADATA)
+                if offset >= start:
+                    yield offset, record.api_key, record.fields
 
 
 def voter_log(node: int, path: str, extent: tuple[int, int] | None) -> LogCopy:

@@ -14,10 +14,12 @@ from kseg.changes.apply import Keeping
 from kseg.changes.driver.command import ChangeOptions, Reporter
 from kseg.changes.journal import Known, TopicPartition
 from kseg.changes.plan import Plan
-from kseg.decoders import decoder
-from kseg.errors import KsegError, PathError, errors_at, refuse_if
+from kseg.decoders.framed import read_framed
+from kseg.decoders.schemas import CLUSTER_METADATA
+from kseg.errors import PathError, errors_at, refuse_if
+from kseg.formats.schema import MessageError
 from kseg.limits import MAX_ROOT_FILE_BYTES
-from kseg.node.log_directory import METADATA_PARTITION, topic_id_at
+from kseg.node.log_directory import METADATA_PARTITION, records_in, topic_id_at
 from kseg.node.node import Nodes
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, PathKind, given_in, option, refuse
@@ -27,7 +29,6 @@ from kseg.recovery.options import BrokerStart, RepairOptions
 from kseg.recovery.planner import Checks, RecoveryPlanner, WriteRecords, partition_of
 from kseg.recovery.result import Recovery
 from kseg.segment.files import MAX_NAME_BYTES, is_renamed_directory, list_segments, own_name, parse_partition_name
-from kseg.segment.reader import open_segment
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.checkpoints import LOG_STARTS
 from kseg.sidefiles.text_files import PARTITION_METADATA
@@ -185,15 +186,11 @@ def holder_of(path: str, name: str, nodes: Nodes) -> str | None:
 def _topic_of(topic_id: str, log_directory: str) -> str | None:
     """Returns the name of a topic, even a deleted one, by the metadata log of a log directory; None if it has no such
     id."""
-    path, read = Place(log_directory) / METADATA_PARTITION, decoder("cluster-metadata")
-    for file in list_segments(path):
-        with suppress(KsegError, OSError), open_segment(file) as reader:
-            for batch in reader.intact():
-                for record in () if batch.is_control else batch:
-                    found = read.decode(record.key, record.value, record.offset).value
-                    data = found.get("data", {}) if isinstance(found, dict) else {}
-                    if data.get("topicId") == topic_id and "name" in data:
-                        return str(data["name"])
+    for _, _, value in records_in(list_segments(Place(log_directory) / METADATA_PARTITION)):
+        with suppress(MessageError):
+            fields = read_framed(value, CLUSTER_METADATA).fields
+            if fields.get("topicId") == topic_id and "name" in fields:
+                return str(fields["name"])
     return None
 
 

@@ -13,7 +13,7 @@ from threading import Lock
 from kseg.formats import java_text
 from kseg.kernel.compact.key_map import SECRET_BYTES, Secret
 from kseg.kernel.records.replacing import Replacer
-from kseg.sidefiles.hash_order import string_hash
+from kseg.sidefiles.hash_order import coordinator_partition, string_hash
 
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz0123456789"
 _DIGITS = bytes(_LETTERS[byte % len(_LETTERS)] for byte in range(256))
@@ -118,15 +118,15 @@ class Pseudonyms:
         return (text * (len(data) // len(text) + 1))[: len(data)]
 
     def _same_hash(self, data: bytes) -> bytes:
-        wanted = string_hash(java_text.decode(data)) % _WRAP
+        text, number = java_text.decode(data), 0
         if len(data) < _SOLVED + 1:
-            partition = (wanted & 0x7FFFFFFF) % _PARTITIONS
+            partition = coordinator_partition(text, _PARTITIONS)
             for number in range(_ATTEMPTS):
                 drawn = self._drawn(data, number)
-                if drawn != data and (string_hash(drawn.decode()) & 0x7FFFFFFF) % _PARTITIONS == partition:
+                if drawn != data and coordinator_partition(drawn.decode(), _PARTITIONS) == partition:
                     return drawn
             return self.name(data)
-        number = 0
+        wanted = string_hash(text) % _WRAP
         while True:
             head = self._drawn(data, number)[: len(data) - _SOLVED]
             number += 1

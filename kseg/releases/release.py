@@ -26,15 +26,11 @@ class ReleaseRule:
         backports: tuple[tuple[int, ...], ...] = (),
     ) -> None:
         self._since, self._until, self._backports = since, until, backports
-        self._found: dict[tuple[int, ...], bool] = {}
 
     def __get__(self, rules: "Release", _owner: object = None) -> bool:
         release = rules.release
-        found = self._found.get(release)
-        if found is None:
-            is_backported = any(release[:2] == each[:2] and release >= each for each in self._backports)
-            found = self._found[release] = self._since <= release < self._until or is_backported
-        return found
+        is_backported = any(release[:2] == each[:2] and release >= each for each in self._backports)
+        return self._since <= release < self._until or is_backported
 
 
 @dataclass(frozen=True, slots=True)

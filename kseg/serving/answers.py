@@ -56,14 +56,16 @@ class Answers:
     async def of(self, request: Request, peer: Peer) -> dict[str, Any] | None:
         """Returns the fields of the response; WAIT among them: the seconds for which it is held back. None if the
         connection is to be closed without a response."""
+        if (refuse := _REFUSALS.get(request.api.name)) is not None:
+            return refuse(request.values)
         handler = getattr(self, f"_{request.api.name}")
         found: dict[str, Any] | None = await handler(request, peer)
         return found
 
     # Topics, offsets, records.
 
-    async def _ApiVersions(self, _request: Request, _peer: Peer) -> dict[str, Any]:
-        return {"errorCode": NONE, "apiKeys": served_versions()}
+    async def _ApiVersions(self, request: Request, _peer: Peer) -> dict[str, Any]:
+        return {"errorCode": request.values.get("errorCode", NONE), "apiKeys": served_versions()}
 
     async def _Metadata(self, request: Request, peer: Peer) -> dict[str, Any]:
         topics = request.values["topics"]
@@ -116,8 +118,7 @@ class Answers:
         }  # fmt: skip
 
     async def _ListOffsets(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        found: list[dict[str, Any]] = await self._work(self._offsets(request))
-        return {"topics": found}
+        return {"topics": await self._work(self._offsets(request))}
 
     def _offsets(self, request: Request) -> Steps[list[dict[str, Any]]]:
         is_committed, is_follower = request.values.get("isolationLevel", 0) == 1, request.values["replicaId"] >= 0
@@ -144,10 +145,6 @@ class Answers:
                 yield
             topics.append({"name": topic["name"], "partitions": parts})
         return topics
-
-    async def _OffsetForLeaderEpoch(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        # Without an epoch and offset, as of logs that have none.
-        return {"topics": _by_partition(request.values["topics"], {"errorCode": NONE, "leaderEpoch": -1})}
 
     async def _Fetch(self, request: Request, _peer: Peer) -> dict[str, Any]:
         values = request.values
@@ -367,9 +364,6 @@ class Answers:
             found.append({**each, "errorCode": UNKNOWN_TOPIC if is_unknown else NONE, "configs": []})
         return {"results": found}
 
-    async def _DescribeAcls(self, _request: Request, _peer: Peer) -> dict[str, Any]:
-        return {"errorCode": SECURITY_DISABLED, "errorMessage": "kseg serve has no authorizer", "resources": []}
-
     async def _DescribeLogDirs(self, request: Request, _peer: Peer) -> dict[str, Any]:
         return {"errorCode": NONE, "results": [await self._work(self._sizes(request.values["topics"]))]}
 
@@ -396,45 +390,6 @@ class Answers:
         place = self.catalog.places[0]
         return {"errorCode": NONE, "logDir": str(place), "topics": topics, "totalBytes": total, "usableBytes": 0}
 
-    # Refusals.
-
-    async def _Produce(self, request: Request, _peer: Peer) -> dict[str, Any] | None:
-        if request.values["acks"] == 0:
-            return None  # no response is expected: closing the connection is the only sign there is
-        refused = {**_REFUSED, "baseOffset": -1}
-        return {"responses": _by_partition(request.values["topicData"], refused, "partitionData", "partitionResponses")}
-
-    async def _InitProducerId(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        is_transactional = request.values["transactionalId"] is not None
-        return {"errorCode": TRANSACTIONAL_ID_DENIED if is_transactional else CLUSTER_DENIED, "producerEpoch": -1}
-
-    async def _CreateTopics(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return {
-            "topics": [{"name": each["name"], "topicId": ZERO_UUID, **_REFUSED} for each in request.values["topics"]]
-        }
-
-    async def _DeleteTopics(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        named = [{"name": name, "topicId": ZERO_UUID} for name in request.values.get("topicNames", ())]
-        return {"responses": [{**each, **_REFUSED} for each in [*request.values.get("topics", ()), *named]]}
-
-    async def _DeleteRecords(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return {"topics": _by_partition(request.values["topics"], {**_REFUSED, "lowWatermark": -1})}
-
-    async def _CreatePartitions(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return {"results": [{"name": each["name"], **_REFUSED} for each in request.values["topics"]]}
-
-    async def _DeleteGroups(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return {"results": [{"groupId": name, **_REFUSED} for name in request.values["groupsNames"]]}
-
-    async def _OffsetDelete(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return {"errorCode": POLICY_VIOLATION, "topics": _by_partition(request.values["topics"], _REFUSED)}
-
-    async def _IncrementalAlterConfigs(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return {"responses": [{**each, **_REFUSED} for each in request.values["resources"]]}
-
-
-_REFUSED = {"errorCode": POLICY_VIOLATION, "errorMessage": READ_ONLY}
-
 
 def _partition(number: int) -> dict[str, Any]:
     return {
@@ -459,3 +414,44 @@ def _by_partition(
     """Returns the topics of a request with one answer for all partitions. ``asked`` and ``told``: the fields of the
     partitions in request and response; other fields of the request are not written if the response lacks them."""
     return [{**topic, told: [{**each, **answer} for each in topic[asked]]} for topic in topics]
+
+
+def _not_produced(values: dict[str, Any]) -> dict[str, Any] | None:
+    if values["acks"] == 0:
+        return None  # no response is expected: closing the connection is the only sign there is
+    refused = {**_REFUSED, "baseOffset": -1}
+    return {"responses": _by_partition(values["topicData"], refused, "partitionData", "partitionResponses")}
+
+
+def _not_deleted(values: dict[str, Any]) -> dict[str, Any]:
+    named = [{"name": name, "topicId": ZERO_UUID} for name in values.get("topicNames", ())]
+    return {"responses": [{**each, **_REFUSED} for each in [*values.get("topics", ()), *named]]}
+
+
+_REFUSED = {"errorCode": POLICY_VIOLATION, "errorMessage": READ_ONLY}
+_REFUSALS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
+    "CreatePartitions": lambda values: {"results": [{**each, **_REFUSED} for each in values["topics"]]},
+    "CreateTopics": lambda values: {
+        "topics": [{"name": each["name"], "topicId": ZERO_UUID, **_REFUSED} for each in values["topics"]]
+    },
+    "DeleteGroups": lambda values: {"results": [{"groupId": name, **_REFUSED} for name in values["groupsNames"]]},
+    "DeleteRecords": lambda values: {"topics": _by_partition(values["topics"], {**_REFUSED, "lowWatermark": -1})},
+    "DeleteTopics": _not_deleted,
+    "DescribeAcls": lambda _: {
+        "errorCode": SECURITY_DISABLED, "errorMessage": "kseg serve has no authorizer", "resources": []
+    },
+    "IncrementalAlterConfigs": lambda values: {"responses": [{**each, **_REFUSED} for each in values["resources"]]},
+    "InitProducerId": lambda values: {
+        "errorCode": CLUSTER_DENIED if values["transactionalId"] is None else TRANSACTIONAL_ID_DENIED,
+        "producerEpoch": -1,
+    },
+    "OffsetDelete": lambda values: {
+        "errorCode": POLICY_VIOLATION, "topics": _by_partition(values["topics"], _REFUSED)
+    },
+    # Without an epoch and offset, as of logs that have none.
+    "OffsetForLeaderEpoch": lambda values: {
+        "topics": _by_partition(values["topics"], {"errorCode": NONE, "leaderEpoch": -1})
+    },
+    "Produce": _not_produced,
+}  # fmt: skip
+"""The answers that no log is asked for: what would write, and what nothing is known of."""

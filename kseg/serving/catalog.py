@@ -11,8 +11,8 @@ from kseg.node.log_directory import topic_id_at
 from kseg.node.log_starts import LogStarts
 from kseg.node.node import is_reserved_id
 from kseg.node.paths import expanded
-from kseg.node.topics import is_of_topics
-from kseg.segment.files import METADATA_TOPIC, METADATA_TOPIC_ID, OFFSETS_TOPIC, segment_file
+from kseg.node.topics import file_of_place, is_of_topics
+from kseg.segment.files import METADATA_TOPIC, METADATA_TOPIC_ID, OFFSETS_TOPIC
 from kseg.segment.paths import live_parts, roots_of, warn_of_unread
 from kseg.serving.logs import LeftOut, SegmentBytes, ServedLog
 from kseg.stores.place import Place
@@ -135,7 +135,7 @@ class Catalog:
 
 def _partition_of(part: str) -> tuple[str, int] | None:
     """Returns the topic and number of a partition directory, or of a segment in one."""
-    file = segment_file(Place(part) / "0.log" if Place(part).is_dir() else part)
+    file = file_of_place(part)
     return None if file.topic is None or file.partition is None else (file.topic, file.partition)
 
 

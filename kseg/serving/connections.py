@@ -21,8 +21,8 @@ from kseg.errors import KsegError, PathError, text_of
 from kseg.formats.schema import MessageError
 from kseg.serving.answers import WAIT, Answers, Peer
 from kseg.serving.catalog import Catalog
-from kseg.serving.logs import FileRange, Records, SegmentBytes, Steps, step
-from kseg.serving.protocol import Request, UnknownVersionError, read_request, response_parts, unknown_version_answer
+from kseg.serving.logs import FileRange, Records, Steps, step
+from kseg.serving.protocol import Request, read_request, response_parts
 from kseg.stores.extent import Extent
 from kseg.stores.place import Place
 
@@ -45,7 +45,6 @@ _PIECES = 4
 """Parts of a response that are opened together; most have no more."""
 _SPARE_DESCRIPTORS = 128
 _BACKLOG = 256
-_UNSUPPORTED_VERSION = 35
 _SIZE = struct.Struct(">i")
 _MORE = getattr(socket, "MSG_MORE", 0)
 """Bytes before a range of a file come with it, not as a packet of their own."""
@@ -141,7 +140,6 @@ class Server:
         self._loop: asyncio.AbstractEventLoop
         self._stopped: asyncio.Event
         self._tasks = set[asyncio.Task[None]]()
-        self._segments: SegmentBytes = catalog.segments
 
     def stop(self) -> None:
         """Ends `serve`; may be called from any thread, and more than once."""
@@ -208,15 +206,7 @@ class Server:
         if not 0 < size <= MAX_REQUEST_BYTES:
             return False
         async with self._of_requests.of(size):
-            data = await self._received(client, size, STALLED_SECONDS)
-            try:
-                request = await self._read(data)
-            except UnknownVersionError as error:
-                if error.correlation_id is None:
-                    raise
-                await self._send(client, unknown_version_answer(error.correlation_id, _UNSUPPORTED_VERSION))
-                return True
-            del data
+            request = await self._read(await self._received(client, size, STALLED_SECONDS))
             values = await self._answers.of(request, peer)
             if values is None:
                 return False
@@ -247,9 +237,6 @@ class Server:
 
     async def _send(self, client: socket.socket, parts: Sequence[Any]) -> None:
         """Sends bytes, and ranges of files as they lie there. Raises OSError, TimeoutError, EOFError."""
-        if len(parts) == 1:
-            await self._send_bytes(client, parts[0])
-            return
         pieces = self._pieces(parts)
         ranges = (each for part in parts if isinstance(part, Records) for each in part.ranges)
         is_local = all(Place(each.path).tree is None for each in ranges)
@@ -280,7 +267,7 @@ class Server:
                 held += part
                 continue
             for each in part.ranges:
-                extent = self._segments.open(each.path)
+                extent = self._catalog.segments.open(each.path)
                 if each.size > SMALL_BYTES:
                     if held:
                         yield bytes(held)

@@ -12,11 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kseg.errors import KsegError
-from kseg.formats.suffixes import LOG
 from kseg.node.coordinators import CommittedOffsets, Partition
+from kseg.node.log_directory import intact_batches
 from kseg.segment.paths import segments_at
-from kseg.segment.reader import open_segment
 from kseg.serving.logs import ServedLog, Steps
 
 NONE, UNKNOWN_MEMBER, ILLEGAL_GENERATION, INCONSISTENT_PROTOCOL, INVALID_GROUP, REBALANCE_IN_PROGRESS = (
@@ -52,22 +50,13 @@ def commits_in(logs: Sequence[ServedLog]) -> Steps[dict[str, dict[Partition, lis
     found: dict[str, dict[Partition, list[Commit]]] = {}
     for log in logs:
         replay = CommittedOffsets()
-        for file in (file for place in log.places for file in segments_at(place) if file.kind == LOG):
-            try:
-                with open_segment(file) as reader:
-                    for batch in reader.intact():
-                        replay.add(batch)
-                        yield
-            except (KsegError, OSError):
-                continue
+        for batch in intact_batches(file for place in log.places for file in segments_at(place)):
+            replay.add(batch)
+            yield
         for each in replay.found():
             if each["offset"] is not None:
-                of_group = found.setdefault(each["group"], {})
-                of_group.setdefault((each["topic"], each["partition"]), []).append(
-                    Commit(
-                        each["offset"], -1, each["metadata"], each["topicId"], each["commitTimestamp"] or -1
-                    )
-                )  # fmt: skip
+                commit = Commit(each["offset"], -1, each["metadata"], each["topicId"], each["commitTimestamp"] or -1)
+                found.setdefault(each["group"], {}).setdefault((each["topic"], each["partition"]), []).append(commit)
         yield
     return found
 

@@ -5,7 +5,6 @@ is sent are such ranges, as they lie in the file. Methods that may scan are gene
 STEP_BYTES another client's request may come first. Sources: UnifiedLog, LocalLog and FileRecords of Kafka 4.4.0.
 """
 
-import operator
 import threading
 from array import array
 from bisect import bisect_left
@@ -362,18 +361,10 @@ class ServedLog:
 
     def _add(self, file: SegmentFile, reader: SegmentReader, run: Run) -> None:
         """Adds the batches of a run whose checksums are right, and whose offsets are not below the end so far."""
-        rows = HeaderRows(reader.headers(run), run.count)
-        firsts, lasts, states = rows.firsts, rows.lasts, rows.states
+        rows, begin = HeaderRows(reader.headers(run), run.count), 0
         needed = layout.CRC_RIGHT | (layout.RECORDS_RIGHT if self._is_deep else 0)
-        are_right = all(state & needed == needed for state in set(states))
-        is_rising = firsts[0] >= self.end and all(map(operator.gt, firsts[1:], lasts))
-        if are_right and is_rising and all(map(operator.ge, lasts, firsts)):
-            self._take(reader, run, rows)
-            self.end = lasts[-1] + 1
-            return
-        begin = 0
-        for i, (first, last, state) in enumerate(zip(firsts, lasts, states, strict=True)):
-            problem = self._problem(reader, run, i, state)
+        for i, (first, last, state) in enumerate(zip(rows.firsts, rows.lasts, rows.states, strict=True)):
+            problem = None if state & needed == needed else self._problem(reader, run, i, state)
             # A compressed message of old formats does not store its first offset: it is given as -1.
             if problem is None and (last < self.end or -1 < first < self.end):
                 problem = Problem(OUT_OF_ORDER, f"a batch below offset {self.end}")
@@ -387,11 +378,9 @@ class ServedLog:
         self._take(reader, run.part(begin, run.count), rows.part(begin, run.count))
 
     def _problem(self, reader: SegmentReader, run: Run, i: int, state: int) -> Problem | None:
-        """Returns what is wrong with a frame of a run."""
+        """Returns what is wrong with a frame of a run, of which the scan does not say that it is right."""
         if not state & layout.CRC_RIGHT:
             return Problem("crc-mismatch", "a batch with a wrong checksum")
-        if not self._is_deep or state & layout.RECORDS_RIGHT:
-            return None
         return next(iter(reader.batch(run, i).check()), None)
 
     def _take(self, reader: SegmentReader, run: Run, rows: HeaderRows) -> None:

@@ -163,18 +163,9 @@ def apis() -> Mapping[int, Api]:
     return by_key
 
 
-API_VERSIONS = 18
+API_VERSIONS, _UNSUPPORTED_VERSION = 18, 35
 _REQUEST = struct.Struct(">hhi")
 _LENGTH, _SIZE, _RESPONSE = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">ii")
-
-
-class UnknownVersionError(MessageError):
-    """A request of a kind or version that is not served. ``correlation_id``: of a request for ApiVersions, else
-    None."""
-
-    def __init__(self, text: str, correlation_id: int | None) -> None:
-        super().__init__(text)
-        self.correlation_id = correlation_id
 
 
 class Request(NamedTuple):
@@ -188,16 +179,16 @@ class Request(NamedTuple):
 
 
 def read_request(data: bytes) -> Request:
-    """Reads a request without its size. Raises MessageError, UnknownVersionError."""
+    """Reads a request without its size. One for ApiVersions in an unknown version is one in version 0, and has the
+    error in its values. Raises MessageError."""
     if len(data) < _REQUEST.size + _LENGTH.size:
         raise MessageError(f"a request of {len(data)} bytes")
     key, version, correlation_id = _REQUEST.unpack_from(data)
     api = apis().get(key)
     if api is None or not api.lowest <= version <= api.highest:
-        raise UnknownVersionError(
-            f"{'api' if api is None else api.name} {key} in version {version}",
-            correlation_id if key == API_VERSIONS else None,
-        )
+        if api is not None and key == API_VERSIONS:
+            return Request(api, 0, correlation_id, "", {"errorCode": _UNSUPPORTED_VERSION})
+        raise MessageError(f"{'api' if api is None else api.name} {key} in version {version}")
     wire = Wire(data, _REQUEST.size)
     client_id = wire.array(max(wire.number(_LENGTH), 0)).decode("utf-8", "replace")
     if api.is_flexible(version):
@@ -223,9 +214,3 @@ def served_versions() -> list[dict[str, int]]:
         {"apiKey": api.key, "minVersion": 0 if api.name == "Produce" else api.lowest, "maxVersion": api.highest}
         for api in apis().values()
     ]
-
-
-def unknown_version_answer(correlation_id: int, error_code: int) -> list[bytes]:
-    """Returns the answer to ApiVersions in an unknown version: in version 0, with the versions that are served."""
-    request = Request(apis()[API_VERSIONS], 0, correlation_id, "", {})
-    return response_parts(request, {"errorCode": error_code, "apiKeys": served_versions()})

@@ -38,6 +38,13 @@ def string_hash(text: str) -> int:
     return found - (1 << 32) if found >= 1 << 31 else found
 
 
+def coordinator_partition(name: str, count: int) -> int:
+    """Returns which of the ``count`` partitions of a coordinator's topic holds a group or transactional id
+    (GroupCoordinatorService.partitionFor; Utils.abs gives 0 for the lowest number)."""
+    found = string_hash(name)
+    return 0 if found == -(1 << 31) else abs(found) % count
+
+
 def string_spread(text: str) -> int:
     """HashMap's hash of a String, 32 bits unsigned."""
     found = string_hash(text) & _MASK

@@ -5,41 +5,32 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from kseg.errors import errors_at
 from kseg.formats.rows import Sliceable
 from kseg.formats.suffixes import INDEX, LEFTOVER_SUFFIXES, SIDE_SUFFIXES, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
 from kseg.segment import files as segment_files
 from kseg.sidefiles import text_files
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, OFFSET_CHECKPOINTS, read_leader_epochs, read_offset_checkpoint
-from kseg.sidefiles.indexes import OffsetIndex, TimeIndex, TransactionIndex
+from kseg.sidefiles.indexes import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
 from kseg.sidefiles.producer_state import read_producer_snapshot
 from kseg.stores.place import Place
 
 LEFTOVERS = (*LEFTOVER_SUFFIXES, ".tmp")
 
-Reader = Callable[[Sliceable, int], Iterator[Any]]
-"""Yields the entries and problems of a file, given its bytes and base offset."""
-
-
-def _text(read: Callable[[Sliceable], Iterator[Any]]) -> Reader:
-    return lambda buffer, _base_offset: read(buffer)
-
-
-_KINDS: dict[str, tuple[str, Reader]] = {
-    INDEX: ("offsetIndexEntry", lambda *file: OffsetIndex(*file).items()),
-    TIME_INDEX: ("timeIndexEntry", lambda *file: TimeIndex(*file).items()),
-    TRANSACTION_INDEX: ("abortedTxn", lambda *file: TransactionIndex(*file).items()),
-    SNAPSHOT: ("producerState", _text(read_producer_snapshot)),
-    LEADER_EPOCHS: ("leaderEpoch", _text(read_leader_epochs)),
-    ".leader_epoch_checkpoint": ("leaderEpoch", _text(read_leader_epochs)),
-    **{kind: (name, _text(read_offset_checkpoint)) for kind, name in OFFSET_CHECKPOINTS.items()},
-    segment_files.STREAMS_CHECKPOINT: ("streamsOffset", _text(read_offset_checkpoint)),
-    text_files.PARTITION_METADATA: ("partitionMetadata", _text(text_files.read_partition_metadata)),
-    text_files.META_PROPERTIES: ("metaProperties", _text(text_files.read_meta_properties)),
-    segment_files.CLEAN_SHUTDOWN: ("cleanShutdown", _text(text_files.read_clean_shutdown)),
-    segment_files.QUORUM_STATE: ("quorumState", _text(text_files.read_quorum_state)),
+_KINDS: dict[str, tuple[str, type[EntryFile[Any]] | Callable[[Sliceable], Iterator[Any]]]] = {
+    INDEX: ("offsetIndexEntry", OffsetIndex),
+    TIME_INDEX: ("timeIndexEntry", TimeIndex),
+    TRANSACTION_INDEX: ("abortedTxn", TransactionIndex),
+    SNAPSHOT: ("producerState", read_producer_snapshot),
+    LEADER_EPOCHS: ("leaderEpoch", read_leader_epochs),
+    ".leader_epoch_checkpoint": ("leaderEpoch", read_leader_epochs),
+    **{kind: (name, read_offset_checkpoint) for kind, name in OFFSET_CHECKPOINTS.items()},
+    segment_files.STREAMS_CHECKPOINT: ("streamsOffset", read_offset_checkpoint),
+    text_files.PARTITION_METADATA: ("partitionMetadata", text_files.read_partition_metadata),
+    text_files.META_PROPERTIES: ("metaProperties", text_files.read_meta_properties),
+    segment_files.CLEAN_SHUTDOWN: ("cleanShutdown", text_files.read_clean_shutdown),
+    segment_files.QUORUM_STATE: ("quorumState", text_files.read_quorum_state),
 }
-"""Kind (a suffix or a whole file name) to the JSON name of its entries, and its reader."""
+"""Kind (a suffix or a whole file name) to the JSON name of its entries, and what reads entries and problems."""
 ENTRY_NAMES = {kind: name for kind, (name, _) in _KINDS.items()}
 _SUFFIXES = (*SIDE_SUFFIXES, ".leader_epoch_checkpoint")
 
@@ -94,8 +85,7 @@ def list_side_files(directory: str) -> list[SideFile]:
 
     Raises PathError if a directory cannot be read.
     """
-    with errors_at(directory), Place(directory).entries() as entries:
-        names = [entry.name for entry in entries if segment_files.is_regular_file(entry)]
+    names = segment_files.file_names(directory)
     files = [file for name in names if (file := side_file(Place(directory) / name))]
     found = sorted(files, key=lambda file: (file.base_offset, os.path.basename(file.path)))
     cache = Place(directory) / segment_files.REMOTE_INDEX_CACHE
@@ -104,4 +94,5 @@ def list_side_files(directory: str) -> list[SideFile]:
 
 def read_items(kind: str, buffer: Sliceable, base_offset: int = 0) -> Iterator[Any]:
     """Yields the entries and problems of a side file of any kind."""
-    return _KINDS[kind][1](buffer, base_offset)
+    read = _KINDS[kind][1]
+    return read(buffer, base_offset).items() if isinstance(read, type) else read(buffer)

@@ -7,12 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from kseg.findings.table import WARNING
-from kseg.formats.rows import Scratch
-from kseg.node.cluster import Cluster, ClusterPartition, LogCopy, LosableRange, clusters_of, count_records
+from kseg.node.cluster import Cluster, ClusterPartition, LogCopy, LosableRange, count_records
 from kseg.node.cluster_metadata import unclean_elections
-from kseg.node.log_directory import log_extent
 from kseg.node.metadata_image import RECOVERING
-from kseg.node.node import Nodes
+from kseg.node.node import Nodes, by_cluster
 from kseg.node.voter_logs import VoterLogs
 from kseg.quantities import named_path, plural
 from kseg.segment.paths import some
@@ -43,13 +41,8 @@ def judge_clusters(nodes: Nodes, report: Report) -> None:
         for name, span in one.extents.items()
     }
     whole = [node for node in found.values() if all(one.path in checked for one in node.directories)]
-    scratch = Scratch()
-
-    def extent_of(path: str) -> tuple[int, int] | None:
-        return extents[path] if path in extents else log_extent(path, scratch)
-
-    for cluster in clusters_of(whole, extent_of):
-        _ClusterCheck(cluster, report).judge()
+    for members in by_cluster(whole):
+        _ClusterCheck(Cluster(members, extents), report).judge()
 
 
 class _ClusterCheck:
@@ -71,12 +64,12 @@ class _ClusterCheck:
                 self._behind[copy.node] += [end - copy.end] if copy.end < end else []
             if (state := self._partition(partition)) is not None:
                 states.append(state)
-        for other in self.cluster.other_topics:
-            text = f"it is of topic id {other.topic_id}; by the newest metadata of the cluster, the topic of today is "
-            text += f"{other.wanted}: node {other.node} missed that it was deleted and created again"
-            details = {"node": other.node, "topicId": other.topic_id, "newestTopicId": other.wanted}
-            self._unfit[other.node]["topic-recreated"] = None
-            self.report.add("topic-recreated", other.path, text, details=details)
+        for number, path, topic_id, newest in self.cluster.other_topics():
+            text = f"it is of topic id {topic_id}; by the newest metadata of the cluster, the topic of today is "
+            text += f"{newest}: node {number} missed that it was deleted and created again"
+            details = {"node": number, "topicId": topic_id, "newestTopicId": newest}
+            self._unfit[number]["topic-recreated"] = None
+            self.report.add("topic-recreated", path, text, details=details)
         logs = VoterLogs(self.cluster)
         self._judge_quorum(logs)
         of_voters = [(number, logs.logs.get(number)) for number in logs.voters]

@@ -12,12 +12,10 @@ from contextlib import suppress
 
 from kseg.errors import KsegError
 from kseg.findings.table import INFO
-from kseg.formats.rows import UndecodableError
-from kseg.formats.suffixes import LOG
+from kseg.node.log_directory import records_in
 from kseg.quantities import plural
 from kseg.segment.files import OFFSETS_TOPIC, REMOTE_METADATA_TOPIC
 from kseg.segment.paths import some
-from kseg.segment.reader import open_segment
 from kseg.segment.survey import DEEP
 from kseg.verification.partition import PartitionCheck
 
@@ -46,7 +44,9 @@ def judge_internal_topic(partition: PartitionCheck) -> None:
         _judge_remote_segments(partition)
     elif sum(segment.size for segment in partition.segments) <= MAX_BYTES:
         checks = {OFFSETS_TOPIC: _judge_groups, SCHEMAS_TOPIC: _judge_schemas, CONNECTORS_TOPIC: _judge_connectors}
-        checks[partition.topic or ""](partition, _entries(partition))
+        found = records_in(segment.file for segment in partition.segments)
+        entries = ((offset, key, value) for offset, key, value in found if key is not None)
+        checks[partition.topic or ""](partition, entries)
 
 
 def _judge_groups(partition: PartitionCheck, entries: Iterator[Entry]) -> None:
@@ -122,20 +122,6 @@ def _judge_connectors(partition: PartitionCheck, entries: Iterator[Entry]) -> No
 def _why_ignored(is_alive: bool, count: int) -> str:
     of = plural(count, "task", "tasks")
     return f"{of}, committed before the connector's newest configuration" if is_alive else f"{of}, no connector"
-
-
-def _entries(partition: PartitionCheck) -> Iterator[Entry]:
-    """Yields the records that can be read and have a key."""
-    for segment in partition.segments:
-        if segment.file.kind != LOG:
-            continue
-        with suppress(KsegError, OSError), open_segment(segment.file) as reader:
-            for batch in reader.intact():
-                with suppress(UndecodableError):
-                    for rows in () if batch.is_control else batch.rows():
-                        for offset, key, value in rows.entries():
-                            if key is not None:
-                                yield offset, bytes(key), None if value is None else bytes(value)
 
 
 def _judge_remote_segments(partition: PartitionCheck) -> None:

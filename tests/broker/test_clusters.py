@@ -23,7 +23,7 @@ from cli.command import spawned
 from kseg.decoders.framed import read_framed
 from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.formats.schema import MessageError
-from kseg.node.cluster import batches_between, clusters_of
+from kseg.node.cluster import Cluster, batches_between
 from kseg.node.cluster_metadata import TopicSettings, read_topic_settings, record_values
 from kseg.node.node import Nodes
 from kseg.segment.files import LAST_OFFSET
@@ -121,7 +121,7 @@ def held(nodes: dict[int, Path], topic: str) -> dict[tuple[int, int], bytes | No
 
 def may_lead(nodes: dict[int, Path]) -> dict[str, tuple[int, ...]]:
     """The nodes that kseg names as possible leaders, by topic."""
-    (cluster,) = clusters_of(Nodes(map(str, nodes.values())).given)
+    cluster = Cluster(Nodes(map(str, nodes.values())).given, {})
     return {one.topic: one.may_lead for one in cluster.partitions()}
 
 

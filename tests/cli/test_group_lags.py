@@ -4,7 +4,7 @@ import pytest
 
 from cli.command import TESTDATA, Kseg
 from kseg import open as open_log
-from kseg.node.group_lags import coordinator_partition
+from kseg.sidefiles.hash_order import coordinator_partition
 
 COMMITTED = TESTDATA / "kafka-4.3.1" / "committed"
 SHARED = TESTDATA / "kafka-4.3.1" / "internal"
@@ -18,12 +18,12 @@ def test_brokers_write_where_the_coordinator_reads(kseg: Kseg) -> None:
     assert {(group, coordinator_partition(group, 2)) for group, _ in found} == found
 
 
-@pytest.mark.parametrize(("group", "partition"), [("", 0), ("a", 47), ("\U0001f600", 49)])
-def test_the_hash_is_that_of_java(group: str, partition: int) -> None:
-    number = 0
-    for unit in memoryview(group.encode("utf-16-le")).cast("H"):
-        number = (31 * number + unit) % (1 << 32)
-    assert coordinator_partition(group, 50) == (number & 0x7FFFFFFF) % 50 == partition
+@pytest.mark.parametrize(
+    ("group", "partition"), [("", 0), ("a", 47), ("\U0001f600", 49), ("billing", 9), ("polygenelubricants", 0)]
+)
+def test_a_coordinator_is_chosen_as_kafka_chooses_it(group: str, partition: int) -> None:
+    """As Utils.abs(group.hashCode()) % 50 of Kafka: the last two hashes are -109829509 and -2^31."""
+    assert coordinator_partition(group, 50) == partition
 
 
 def test_records_in_a_lag_are_those_that_can_be_read(kseg: Kseg) -> None:

@@ -1,13 +1,20 @@
 """Topic settings and ids by the __cluster_metadata of a real node."""
 
-from kseg.node.cluster_metadata import read_topic_settings
+import pytest
+
+from kseg.node.cluster_metadata import TopicSettings, read_topic_settings
 from kseg.node.node import Nodes
 from verification.log_directories import INTERNAL, TESTDATA
 
 
-def test_settings_of_the_newest_metadata() -> None:
-    found = read_topic_settings(str(INTERNAL / "__cluster_metadata-0"))
-    assert found is not None
+@pytest.fixture
+def found() -> TopicSettings:
+    settings = read_topic_settings(str(INTERNAL / "__cluster_metadata-0"))
+    assert settings is not None
+    return settings
+
+
+def test_settings_of_the_newest_metadata(found: TopicSettings) -> None:
     assert not found.lacking
     assert found.ids["__consumer_offsets"] == "Y2rdlpQ9R2qbu70MnjhEQg"
     assert found.setting("__consumer_offsets", "cleanup.policy") == "compact"
@@ -15,20 +22,14 @@ def test_settings_of_the_newest_metadata() -> None:
     assert "meta-7" not in found.ids, "deleted behind the snapshot"
 
 
-def test_the_clusters_own_default() -> None:
-    found = read_topic_settings(str(INTERNAL / "__cluster_metadata-0"))
-    assert found is not None
-    found.image.replay(4, {"resourceType": 4, "resourceName": "", "name": "log.cleanup.policy", "value": "compact"})
-    found.image.apply()
-    assert found.setting("meta-0", "cleanup.policy") == "compact"
-    found.image.replay(4, {"resourceType": 4, "resourceName": "", "name": "log.cleanup.policy", "value": None})
-    found.image.apply()
-    assert found.setting("meta-0", "cleanup.policy") is None
+def test_the_clusters_own_default(found: TopicSettings) -> None:
+    for value in ("compact", None):
+        found.image.replay(4, {"resourceType": 4, "resourceName": "", "name": "log.cleanup.policy", "value": value})
+        found.image.apply()
+        assert found.setting("meta-0", "cleanup.policy") == value
 
 
-def test_the_brokers_of_partitions_come_from_the_same_reading() -> None:
-    found = read_topic_settings(str(INTERNAL / "__cluster_metadata-0"))
-    assert found is not None
+def test_the_brokers_of_partitions_come_from_the_same_reading(found: TopicSettings) -> None:
     assert {topic_id for topic_id, _ in found.partitions} <= set(found.ids.values())
     assert all(partition.replicas for partition in found.partitions.values())
 

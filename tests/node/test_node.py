@@ -43,6 +43,13 @@ def test_the_configuration_brings_the_other_disks(tmp_path: Path) -> None:
     assert (alone.given[0].topics is None) == (path.parent == disks[1])
 
 
+def test_a_configuration_is_read_anew_each_time(tmp_path: Path) -> None:
+    path = properties_of([tmp_path / "one", tmp_path / "two"])
+    assert Nodes([str(path)]).paths == [str(tmp_path / "one"), str(tmp_path / "two")]
+    path.write_text(f"log.dirs={tmp_path / 'three'}\n")
+    assert Nodes([str(path)]).paths == [str(tmp_path / "three")]
+
+
 def test_what_no_disk_tells_is_unknown(tmp_path: Path) -> None:
     disks = dealt(CLEAN, tmp_path, 2)
     node = Nodes([str(disks[1])]).given[0]

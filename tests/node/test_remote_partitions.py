@@ -24,10 +24,12 @@ from stores.remote.stores import copied, digest, keys, partition, store_of, trut
 
 # What a log directory knows of segments in remote storage.
 
+PLAIN_LOGS = TESTDATA / "remote/plain/logs"
+
 
 def test_segments_whose_deletion_has_begun_or_ended_are_deleted() -> None:
     """The deletion of the six of the second topic had begun when the broker was killed; that of the third was over."""
-    deleted = remote_partitions.LocalLogs(str(TESTDATA / "remote/plain/logs")).deleted
+    deleted = remote_partitions.LocalLogs(str(PLAIN_LOGS)).deleted
     assert Counter((topic, partition) for topic, partition, _ in deleted) == {
         ("SMoK-iDiSi2Xzw3-j7wplg", 0): 14,
         ("46evFj_YTyiDq26LBIc1xA", 0): 6,
@@ -35,6 +37,15 @@ def test_segments_whose_deletion_has_begun_or_ended_are_deleted() -> None:
         ("Lm7Z_puET7S-67p01CnFrQ", 0): 2,
         ("JWRD-xkyTvqvHyq5Haei7w", 0): 1,
     }
+
+
+def test_the_last_finished_copy_counts(tmp_path: Path) -> None:
+    """All segments of t-gone and t-drain are deleted, and the last one of t-wipe."""
+    assert remote_partitions.copied_offsets([str(PLAIN_LOGS)]) == {
+        ("t-zstd", 0): 1328, ("t-txn", 0): 421, ("t-roll", 0): 599, ("t-int", 0): 377, ("t-plain", 0): 296,
+        ("t-lz4", 0): 1304, ("t-ret", 0): 938, ("t-zstd", 1): 386, ("t-del", 0): 491, ("t-wipe", 0): 315,
+    }  # fmt: skip
+    assert remote_partitions.copied_offsets([str(tmp_path)]) is None
 
 
 # Which segments are live: by hand, by a model that looks at each offset, and as Kafka's cache says for real stores.

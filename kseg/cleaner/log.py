@@ -12,19 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from kseg.cleaner.settings import FOREVER_MS, CleanerSettings, settings_for
 from kseg.errors import KsegError, UnsupportedError, errors_at, text_of
-from kseg.formats import message_set, record_batch
+from kseg.formats import message_set, record_batch, suffixes
 from kseg.formats.compression import expansion_buffer
 from kseg.formats.record_batch import ABORT, COMMIT
 from kseg.formats.rows import Scratch, UndecodableError, int64s
-from kseg.formats.suffixes import (
-    INDEX,
-    LEFTOVER_SUFFIXES,
-    LOG,
-    SEGMENT_SUFFIXES,
-    SNAPSHOT,
-    TIME_INDEX,
-    TRANSACTION_INDEX,
-)
 from kseg.kernel import COMPILED
 from kseg.kernel.layout import headers as fields
 from kseg.kernel.layout import rows as layout
@@ -62,11 +53,11 @@ class CleanerSegment:
 
     @property
     def path(self) -> str:
-        return self.paths[LOG]
+        return self.paths[suffixes.LOG]
 
     @property
     def size(self) -> int:
-        return self.sizes[LOG]
+        return self.sizes[suffixes.LOG]
 
     @property
     def mtime_ms(self) -> int:
@@ -74,7 +65,7 @@ class CleanerSegment:
 
     def largest_timestamp(self) -> int:
         """In ms: the timestamp of the last time index entry, else the modification time of the .log (LogSegment)."""
-        path = self.paths.get(TIME_INDEX)
+        path = self.paths.get(suffixes.TIME_INDEX)
         entry = None if path is None else last_time_entry(path, self.base_offset)
         return self.mtime_ms if entry is None or entry.timestamp < 0 else entry.timestamp
 
@@ -84,7 +75,7 @@ class CleanerSegment:
         Raises UnsupportedError if the transaction index is unreadable.
         """
         if self._aborted is None:
-            found, path = list[AbortedTxn](), self.paths.get(TRANSACTION_INDEX)
+            found, path = list[AbortedTxn](), self.paths.get(suffixes.TRANSACTION_INDEX)
             if path is not None:
                 with errors_at(path):
                     content = Place(path).read(MAX_ROOT_FILE_BYTES)
@@ -105,16 +96,16 @@ def read_segments(directory: str) -> list[CleanerSegment]:
     if topic_of_place(directory) == METADATA_TOPIC:
         raise UnsupportedError(f"{directory}: the cluster metadata log is never compacted; it uses snapshots instead")
     names = file_names(directory)
-    left = [name for name in names if name.endswith(LEFTOVER_SUFFIXES[1:])]
+    left = [name for name in names if name.endswith(suffixes.LEFTOVER_SUFFIXES[1:])]
     if left:
         raise UnsupportedError(f"{directory}: {min(left)} was left by an interrupted operation: run kseg recover first")
     found = []
     for file in segments_among(directory, names):
         if file.is_07:
             raise UnsupportedError(f"{file.path}: segments of 0.7 have no keys")
-        if file.kind != LOG or file.base_offset is None:
+        if file.kind != suffixes.LOG or file.base_offset is None:
             continue
-        beside = ((suffix, Place(file.path).with_ending(LOG, suffix)) for suffix in SEGMENT_SUFFIXES)
+        beside = ((suffix, Place(file.path).with_ending(suffixes.LOG, suffix)) for suffix in suffixes.SEGMENT_SUFFIXES)
         paths: dict[str, str] = {suffix: path for suffix, path in beside if path.lexists()}
         with errors_at(file.path):
             sizes = {suffix: Place(path).status(follow_symlinks=False).st_size for suffix, path in paths.items()}
@@ -150,13 +141,14 @@ def group_segments(
 
     ``end`` is the end of the dirty range.
     """
+    entry_bytes = {suffixes.INDEX: fields.OFFSET_ENTRY_BYTES, suffixes.TIME_INDEX: fields.TIME_ENTRY_BYTES}
     groups: list[list[CleanerSegment]] = []
     for i, segment in enumerate(segments):
         last_offset = (segments[i + 1].base_offset if i + 1 < len(segments) else end) - 1
         together = [*(groups[-1] if groups else ()), segment]
         index_bytes = max(
             sum(part.sizes.get(suffix, 0) // width * width for part in together)  # whole entries
-            for suffix, width in ((INDEX, fields.OFFSET_ENTRY_BYTES), (TIME_INDEX, fields.TIME_ENTRY_BYTES))
+            for suffix, width in entry_bytes.items()
         )
         if (
             groups
@@ -548,7 +540,7 @@ def producers_of(states: ProducerStates, end: int, now_ms: int, expiration_ms: i
 def _newest_snapshot(directory: str) -> tuple[list[ProducerStateEntry], int]:
     """Returns the entries and offset of the newest readable snapshot; no entries and 0 if there is none."""
     files = (segment_file(Place(directory) / name) for name in file_names(directory))
-    snapshots = [file for file in files if file.kind == SNAPSHOT and not file.leftover]
+    snapshots = [file for file in files if file.kind == suffixes.SNAPSHOT and not file.leftover]
     found = [(file.base_offset, file.path) for file in snapshots if file.base_offset is not None]
     for offset, path in sorted(found, reverse=True):
         with errors_at(path):
@@ -705,7 +697,7 @@ def large_record(
     AbstractLegacyRecordBatch and Cleaner of 4.4.
     """
     transactions, first, opened = CleanedTransactions(), None, RecordBuffers(0)
-    with_aborted = [segment for segment in segments if TRANSACTION_INDEX in segment.paths]
+    with_aborted = [segment for segment in segments if suffixes.TRANSACTION_INDEX in segment.paths]
     transactions.add(aborted_between(with_aborted, 0, found.end))
     for segment in segments_between(segments, 0, found.end):
         for window in windows(segment.path, buffers):

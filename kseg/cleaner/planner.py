@@ -19,21 +19,7 @@ from kseg.changes.driver.command import ChangeOptions, Planner, Progress, Report
 from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, topic_partition_of
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import Staging, staging
-from kseg.cleaner.log import (
-    RECORD_SIZE,
-    CleanableRange,
-    CleanerSegment,
-    DamagedError,
-    LargeRecord,
-    Producers,
-    Stop,
-    cleanable_range,
-    group_segments,
-    large_record,
-    read_producers,
-    read_segments,
-    segments_between,
-)
+from kseg.cleaner import log
 from kseg.cleaner.rounds import CleanedGroup, Round, memory_for
 from kseg.cleaner.settings import TOPIC_NAMES, CleanerSettings, CompactOptions, default_memory_bytes, settings_for
 from kseg.errors import (
@@ -108,22 +94,22 @@ class SpaceTaken:
     def needed(self) -> "Needed":
         return Needed(self.peak, self.replaced, self.margin)
 
-    def subtract(self, segments: Iterable[CleanerSegment]) -> None:
+    def subtract(self, segments: Iterable[log.CleanerSegment]) -> None:
         """Subtracts the new files of an earlier round, which a later round has replaced."""
         self._now -= sum(map(file_bytes, segments))
 
 
-def file_bytes(segment: CleanerSegment) -> int:
+def file_bytes(segment: log.CleanerSegment) -> int:
     """Returns the size of all of a segment's files."""
     return sum(segment.sizes.values())
 
 
-def bound(segments: Sequence[CleanerSegment], end: int, settings: CleanerSettings, frees_each: bool) -> "Needed":
+def bound(segments: Sequence[log.CleanerSegment], end: int, settings: CleanerSettings, frees_each: bool) -> "Needed":
     """Returns upper bounds without reading records: all records survive and grow by the maximum.
 
     ``end``: the end of the dirty range; ``frees_each``: see `SpaceTaken`.
     """
-    groups = group_segments(segments, end, settings)
+    groups = log.group_segments(segments, end, settings)
     sizes = [sum(map(file_bytes, group)) for group in groups]
     counts = [2 * _FILES + sum(len(segment.sizes) for segment in group) for group in groups]
     steps, count = (max(counts, default=0), 1) if frees_each else (sum(counts), len(groups))
@@ -224,7 +210,7 @@ class Compaction:
 
     directory: str
     taken: SpaceTaken
-    found: CleanableRange | None = None
+    found: log.CleanableRange | None = None
     end: int | None = None
     rounds: int = 0
     keys: int = 0
@@ -265,9 +251,9 @@ class Compactor:
     rounds: RoundMaker = Round
     writes_ahead: bool = False
     result: Compaction = field(init=False)
-    _segments: list[CleanerSegment] = field(init=False, default_factory=list)
+    _segments: list[log.CleanerSegment] = field(init=False, default_factory=list)
     _has_committed: bool = field(init=False, default=False)
-    _large: LargeRecord | None = field(init=False, default=None)
+    _large: log.LargeRecord | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.result = Compaction(self.directory, SpaceTaken(self._frees_each))
@@ -278,16 +264,16 @@ class Compactor:
 
     def plans(self) -> Iterator[Plan]:
         """Yields plans; apply each before taking the next. Raises DamagedError, KsegError, OSError."""
-        result, settings = self.result, self.settings
-        original = self._segments = read_segments(self.directory)
+        result, settings, now_ms = self.result, self.settings, self.settings.now_ms
+        original = self._segments = log.read_segments(self.directory)
         result.bytes_before = result.bytes_after = sum(segment.size for segment in original)
         if not original:
             return
         buffers = Buffers()
-        producers = read_producers(self.directory, original, settings.now_ms, settings.producer_expiration_ms, buffers)
+        producers = log.read_producers(self.directory, original, now_ms, settings.producer_expiration_ms, buffers)
         known = self.known
         while True:
-            found = cleanable_range(self._segments, known, producers, settings)
+            found = log.cleanable_range(self._segments, known, producers, settings)
             result.found = result.found or found
             if not (found.is_due or (result.rounds and found.dirty_bytes and found.end > found.start)):
                 break
@@ -316,22 +302,22 @@ class Compactor:
         if not self.commits_each and result.groups:
             yield self._plan(self._final_groups(original))
 
-    def _is_uncleanable(self, found: CleanableRange, buffers: Buffers) -> bool:
+    def _is_uncleanable(self, found: log.CleanableRange, buffers: Buffers) -> bool:
         """Whether a too large record ends a round before its first segment; the checkpoint is then its start."""
         limit_bytes = self.settings.record_limit_bytes
-        if limit_bytes is None or not (large := large_record(self._segments, found, limit_bytes, buffers)):
+        if limit_bytes is None or not (large := log.large_record(self._segments, found, limit_bytes, buffers)):
             return False
         text = (
             f"a record of {large.size} bytes in the batch that ends at offset {large.last_offset} is above "
             f"max.decompressed.message.bytes {limit_bytes}: brokers give up cleaning this partition"
         )
-        found.stops.append(Stop(RECORD_SIZE, f"record above {limit_bytes} bytes", text))
+        found.stops.append(log.Stop(log.RECORD_SIZE, f"record above {limit_bytes} bytes", text))
         self._large, self.result.end = large, found.start
         return large.is_dirty
 
-    def _check_space(self, found: CleanableRange, producers: Producers) -> None:
+    def _check_space(self, found: log.CleanableRange, producers: log.Producers) -> None:
         settings, frees_each = self.settings, self._frees_each
-        covered = segments_between(self._segments, 0, found.end)
+        covered = log.segments_between(self._segments, 0, found.end)
         if self.has_space(bound(covered, found.end, settings, frees_each), None):
             return
         # Counts the need by a pass without writing.
@@ -343,7 +329,7 @@ class Compactor:
             largest = max(largest, file_bytes(group.segment))
         counted = [taken.needed, by_segment.needed]
         if settings.until_clean and not one.is_whole:  # the files of later rounds are not counted
-            rest = [file_bytes(segment) for segment in segments_between(self._segments, one.end, found.end)]
+            rest = [file_bytes(segment) for segment in log.segments_between(self._segments, one.end, found.end)]
             more = [max(rest) if frees_each else sum(rest) + max(largest, *rest), max(rest)]
             counted = [
                 need._replace(here=round(need.here + each * _GROWTH), elsewhere=need.elsewhere + sum(rest))
@@ -351,7 +337,7 @@ class Compactor:
             ]
         self.has_space(counted[0], counted[1])
 
-    def _survey(self, found: CleanableRange, producers: Producers) -> None:
+    def _survey(self, found: log.CleanableRange, producers: log.Producers) -> None:
         """Finds the ends of the later rounds: a range stays dirty, unchanged, until its own round."""
         result = self.result
         while not result.is_whole and result.end is not None:
@@ -361,7 +347,7 @@ class Compactor:
             result.later.append({"dirtyFrom": rest.start, "dirtyTo": one.end, "keys": one.keys})
             result.end, result.is_whole = one.end, one.is_whole
 
-    def _round(self, found: CleanableRange, producers: Producers) -> Iterator[CleanedGroup]:
+    def _round(self, found: log.CleanableRange, producers: log.Producers) -> Iterator[CleanedGroup]:
         make_folder = self.staging.make_folder if self.staging else None
         one = self.rounds(list(self._segments), found, producers, self.settings, make_folder, self.watcher)
         result = self.result
@@ -403,7 +389,7 @@ class Compactor:
         result.keys = max(result.keys, one.keys)
         result.horizons = sum((group.horizons for group in result.groups[first:]), Counter[int]())
 
-    def _final_groups(self, original: list[CleanerSegment]) -> list[CleanedGroup]:
+    def _final_groups(self, original: list[log.CleanerSegment]) -> list[CleanedGroup]:
         """Returns groups from the original segments to those of the last round."""
         if self.result.rounds == 1:
             return self.result.groups
@@ -412,7 +398,7 @@ class Compactor:
         found = []
         for segment, upper in zip(self._segments, uppers, strict=True):
             if id(segment) not in known:
-                sources = segments_between(original, segment.base_offset, upper)
+                sources = log.segments_between(original, segment.base_offset, upper)
                 is_old = Place(segment.path).parent == self.directory
                 found.append(CleanedGroup(sources, segment, Counter(rewritten=int(not is_old))))
         return found
@@ -475,7 +461,7 @@ class CompactionPlanner(Planner):
     """
 
     command = "compact"
-    damage_errors = (DamagedError,)
+    damage_errors = (log.DamagedError,)
     root_names = (CLEANER_OFFSETS, LOG_STARTS, HIGH_WATERMARKS)
     with_root = True
 

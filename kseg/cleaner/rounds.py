@@ -12,21 +12,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from kseg.changes.driver.command import Progress
-from kseg.cleaner.log import (
-    CleanableRange,
-    CleanedTransactions,
-    CleanerSegment,
-    CleaningThreads,
-    Producers,
-    RecordBuffers,
-    Window,
-    aborted_between,
-    as_verdicts,
-    group_segments,
-    open_batch,
-    segments_between,
-    windows,
-)
+from kseg.cleaner import log
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import UnsupportedError
 from kseg.formats.compressing import NONE, build_batch, build_wrapper, compress, target_of
@@ -148,7 +134,9 @@ class Hashes(NamedTuple):
     batches: int
 
 
-def read_keys(window: Window, verdicts: memoryview, least: int, secret: Secret, buffers: RecordBuffers) -> list[Hashes]:
+def read_keys(
+    window: log.Window, verdicts: memoryview, least: int, secret: Secret, buffers: log.RecordBuffers
+) -> list[Hashes]:
     """Returns the keys of offsets ``least`` and above, in parts; any thread may hash them. Raises DamagedError."""
     reader, found = key_map.KeyReader(secret, least), []
     opened: Any = None
@@ -169,7 +157,7 @@ def read_keys(window: Window, verdicts: memoryview, least: int, secret: Secret, 
         if status == layout.DONE:
             return found
         if status == layout.NOT_PLAIN:
-            opened = open_batch(window, i, buffers)
+            opened = log.open_batch(window, i, buffers)
         if isinstance(opened, Message):
             for rows in opened.rows():
                 if rows.count > len(buffers.offsets):
@@ -181,10 +169,10 @@ def read_keys(window: Window, verdicts: memoryview, least: int, secret: Secret, 
 
 def map_keys(
     offset_map: OffsetMap,
-    segment: CleanerSegment,
+    segment: log.CleanerSegment,
     start: int,
-    transactions: CleanedTransactions,
-    workers: CleaningThreads,
+    transactions: log.CleanedTransactions,
+    workers: log.CleaningThreads,
     buffers: Buffers,
     advance: Callable[[int], None] = lambda _: None,
 ) -> bool:
@@ -195,8 +183,8 @@ def map_keys(
     """
     secret = offset_map.keys.secret
 
-    def reading(window: Window) -> Callable[[RecordBuffers, Window], tuple[Window, list[Hashes]]]:
-        verdicts = as_verdicts(transactions.discardable(window), window.count)
+    def reading(window: log.Window) -> Callable[[log.RecordBuffers, log.Window], tuple[log.Window, list[Hashes]]]:
+        verdicts = log.as_verdicts(transactions.discardable(window), window.count)
         return lambda buffers, kept: (kept, read_keys(kept, verdicts, start, secret, buffers))
 
     for window, found in workers.each(segment.path, buffers, reading, advance):
@@ -207,7 +195,7 @@ def map_keys(
     return True
 
 
-def _put(offset_map: OffsetMap, found: Hashes, window: Window, start: int) -> bool:
+def _put(offset_map: OffsetMap, found: Hashes, window: log.Window, start: int) -> bool:
     """Adds keys of a window; returns False if the map is full. The map ends with the last batch whose keys are all in
     it, or with the last key."""
     keys, end = len(found.offsets), -1
@@ -311,8 +299,8 @@ def filter_window(
     settings: CleanerSettings,
     keeps_tombstones: bool,
     verdicts: memoryview,
-    buffers: RecordBuffers,
-    window: Window,
+    buffers: log.RecordBuffers,
+    window: log.Window,
     erased: memoryview | None = None,
 ) -> Filtered:
     """Filters one window to the records that survive cleaning (Cleaner.cleanInto); thread-safe. Raises DamagedError.
@@ -361,7 +349,7 @@ def filter_window(
             flush()
             return Filtered(pieces, counts)
         else:
-            opened = open_batch(window, i, buffers)
+            opened = log.open_batch(window, i, buffers)
             if isinstance(opened, Message):
                 flush()
                 ends_log = settings.includes_active and bool(verdicts[i] & kernel.KEEP_EMPTY)
@@ -405,8 +393,8 @@ class CleanedGroup:
     wait for each delete horizon (ms).
     """
 
-    sources: list[CleanerSegment]
-    segment: CleanerSegment
+    sources: list[log.CleanerSegment]
+    segment: log.CleanerSegment
     counts: Counter[str] = field(default_factory=Counter)
     horizons: Counter[int] = field(default_factory=Counter)
 
@@ -429,9 +417,9 @@ class Round:
 
     def __init__(
         self,
-        segments: Sequence[CleanerSegment],
-        found: CleanableRange,
-        producers: Producers,
+        segments: Sequence[log.CleanerSegment],
+        found: log.CleanableRange,
+        producers: log.Producers,
         settings: CleanerSettings,
         make_folder: Callable[[], str] | None,
         watcher: Progress | None = None,
@@ -443,7 +431,7 @@ class Round:
         self._with_aborted = [segment for segment in segments if TRANSACTION_INDEX in segment.paths]
         bases = [segment.base_offset for segment in segments]
         self._behind = dict(zip(bases, [*bases[1:], producers.end_offset], strict=True))
-        below = segments_between(segments, 0, found.start)
+        below = log.segments_between(segments, 0, found.start)
         # Tombstones of v0 and v1 in segments written after this time are kept.
         self._legacy_horizon_ms = below[-1].mtime_ms - settings.delete_retention_ms if below else 0
         self.end = found.start
@@ -456,16 +444,16 @@ class Round:
 
     def groups(self) -> Iterator[CleanedGroup]:
         """Yields new segments, oldest first. Raises DamagedError, UnsupportedError, OSError."""
-        transactions, watcher, end = CleanedTransactions(), self._watcher, self._range.end
+        transactions, watcher, end = log.CleanedTransactions(), self._watcher, self._range.end
         if watcher is not None:
-            read_twice = segments_between(self._segments, self._range.start, end)
-            whole = segments_between(self._segments, 0, end)
+            read_twice = log.segments_between(self._segments, self._range.start, end)
+            whole = log.segments_between(self._segments, 0, end)
             watcher.total = sum(segment.size for segment in [*read_twice, *whole])
         advance: Callable[[int], None] = (lambda _: None) if watcher is None else watcher.advance
         for segment in self._with_aborted:
             segment.aborted()  # now: the caller may replace files while groups are made
         with (
-            closing(CleaningThreads(self._settings.jobs)) as workers,
+            closing(log.CleaningThreads(self._settings.jobs)) as workers,
             closing(self._map(workers, advance)) as offset_map,
         ):
             for group in self.grouped():
@@ -474,24 +462,25 @@ class Round:
 
     def survey(self) -> None:
         """Finds ``end`` and ``keys`` without cleaning. Raises DamagedError, OSError."""
-        with closing(CleaningThreads(self._settings.jobs)) as workers:
+        with closing(log.CleaningThreads(self._settings.jobs)) as workers:
             self._map(workers, lambda _: None).close()
 
     def check_the_rest(self) -> None:
         """Verifies the checksums of segments that are copied but not in the offset map. Raises DamagedError."""
-        known = segments_between(self._segments, self._range.start, self._range.end) if self.is_whole else []
-        for segment in segments_between(self._segments, 0, self.end):
-            if segment not in known:
-                for _ in windows(segment.path, self._buffers):
+        known = log.segments_between(self._segments, self._range.start, self._range.end) if self.is_whole else []
+        mapped = {segment.base_offset for segment in known}
+        for segment in log.segments_between(self._segments, 0, self.end):
+            if segment.base_offset not in mapped:
+                for _ in log.windows(segment.path, self._buffers):
                     pass
 
-    def _map(self, workers: CleaningThreads, advance: Callable[[int], None]) -> OffsetMap:
+    def _map(self, workers: log.CleaningThreads, advance: Callable[[int], None]) -> OffsetMap:
         """Builds the offset map of the dirty part, or of as much as fits."""
-        found, offset_map, transactions = self._range, OffsetMap(self._settings.memory_bytes), CleanedTransactions()
+        found, offset_map, transactions = self._range, OffsetMap(self._settings.memory_bytes), log.CleanedTransactions()
         keys = offset_map.keys
         try:
-            transactions.add(aborted_between(self._with_aborted, found.start, found.end))
-            for segment in segments_between(self._segments, found.start, found.end):
+            transactions.add(log.aborted_between(self._with_aborted, found.start, found.end))
+            for segment in log.segments_between(self._segments, found.start, found.end):
                 if not map_keys(offset_map, segment, found.start, transactions, workers, self._buffers, advance):
                     break
                 end = min(self._behind[segment.base_offset], found.end)
@@ -503,17 +492,17 @@ class Round:
         self.keys = len(offset_map)
         return offset_map
 
-    def grouped(self) -> list[list[CleanerSegment]]:
+    def grouped(self) -> list[list[log.CleanerSegment]]:
         """Returns the groups of segments that are cleaned into one, once ``end`` is known."""
-        return group_segments(segments_between(self._segments, 0, self.end), self._range.end, self._settings)
+        return log.group_segments(log.segments_between(self._segments, 0, self.end), self._range.end, self._settings)
 
     def clean(
         self,
-        group: list[CleanerSegment],
+        group: list[log.CleanerSegment],
         folder: str | None,
         offset_map: OffsetMap,
-        workers: CleaningThreads,
-        transactions: CleanedTransactions,
+        workers: log.CleaningThreads,
+        transactions: log.CleanedTransactions,
         advance: Callable[[int], None],
     ) -> CleanedGroup:
         """Cleans a group into one segment in ``folder`` (Cleaner.cleanSegments). ``transactions``: their state at the
@@ -528,8 +517,8 @@ class Round:
                 transactions.add(self.aborted_in(source))
 
                 def filtering(
-                    window: Window, keeps_tombstones: bool = source.mtime_ms > self._legacy_horizon_ms
-                ) -> Callable[[RecordBuffers, Window], Filtered]:
+                    window: log.Window, keeps_tombstones: bool = source.mtime_ms > self._legacy_horizon_ms
+                ) -> Callable[[log.RecordBuffers, log.Window], Filtered]:
                     """Windows come in the order of the segment; any thread may filter them."""
                     verdicts = self._verdicts(window, keeps_tombstones, transactions, horizons)
                     return partial(filter_window, offset_map, self._settings, keeps_tombstones, verdicts)
@@ -548,16 +537,16 @@ class Round:
             ) from error
         finally:
             writer.close()
-        segment = CleanerSegment(group[0].base_offset, group[-1].mtime_ns, written.paths, written.sizes)
+        segment = log.CleanerSegment(group[0].base_offset, group[-1].mtime_ns, written.paths, written.sizes)
         return CleanedGroup(group, segment, Counter(counts.as_dict()), horizons)
 
     def _verdicts(
-        self, window: Window, keeps_markers: bool, transactions: CleanedTransactions, horizons: Counter[int]
+        self, window: log.Window, keeps_markers: bool, transactions: log.CleanedTransactions, horizons: Counter[int]
     ) -> memoryview:
         """Returns one verdict per batch from the transaction state; ``keeps_markers`` if file times decide. Counts the
         markers that wait for a horizon in ``horizons``."""
         numbers = transactions.discardable(window)
-        found = as_verdicts(numbers, window.count)
+        found = log.as_verdicts(numbers, window.count)
         for i, attributes in enumerate(window.attributes if numbers else ()):
             if not attributes & CONTROL:
                 continue
@@ -580,6 +569,6 @@ class Round:
             found[window.lasts.index(end - 1)] |= kernel.KEEP_EMPTY
         return found
 
-    def aborted_in(self, source: CleanerSegment) -> list[AbortedTxn]:
+    def aborted_in(self, source: log.CleanerSegment) -> list[AbortedTxn]:
         """Returns the aborted transactions with data in a segment."""
-        return aborted_between(self._with_aborted, source.base_offset, self._behind[source.base_offset])
+        return log.aborted_between(self._with_aborted, source.base_offset, self._behind[source.base_offset])

@@ -64,7 +64,7 @@ class FormatError(ValueError):
     """Unknown format or class; the message is a sentence for users."""
 
 
-class UnfitError(Exception):
+class UnfitError(ValueError):
     """Bytes that do not match the format."""
 
 
@@ -237,15 +237,19 @@ def _void(data: bytes) -> Shown:
     raise UnfitError("not void, which is always null")
 
 
-def _uuid(data: bytes) -> Shown:
-    """Kafka's UUIDSerializer writes text; other serializers write the 128 bits."""
+def uuid_text(data: bytes) -> str:
+    """Returns a UUID as Java shows it: Kafka's UUIDSerializer writes text, others the 128 bits. Raises UnfitError."""
     found = _UUID.fullmatch(data.decode("latin-1"))
     if found:
         text = "-".join(part.rjust(size, "0") for part, size in zip(found.groups(), (8, 4, 4, 4, 12), strict=True))
-        return _text(text.lower())
+        return text.lower()
     if len(data) != 16:
         raise UnfitError("not a UUID, neither its text nor its 16 bytes")
-    return _text(str(UUID(bytes=data)))
+    return str(UUID(bytes=data))
+
+
+def _uuid(data: bytes) -> Shown:
+    return _text(uuid_text(data))
 
 
 def _schema_of(data: bytes) -> tuple[str, Any, int] | None:

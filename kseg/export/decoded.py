@@ -5,10 +5,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from kseg.decoders.avro import COLUMNS, AvroError, AvroReader
-from kseg.decoders.values import SCHEMA_HEADERS, ValuesDecoder, by_schemas, written_with
+from kseg.decoders.values import SCHEMA_HEADERS, ValuesDecoder, by_schemas, uuid_text, written_with
 from kseg.errors import DamageError
 from kseg.export import pa
 from kseg.export.arrow import DECODED
@@ -42,17 +41,13 @@ def _boolean(data: bytes) -> bool:
     return data == b"\1"
 
 
-def _uuid(data: bytes) -> str:
-    return str(UUID(bytes=data) if len(data) == 16 else UUID(data.decode()))
-
-
 BYTES, DECODED_WITH_SCHEMAS = "bytes", "decoded"
 SERIALIZED = {
     form.name: form
     for form in (
         _number("short", "int16", "h"), _number("int", "int32", "i"), _number("long", "int64", "q"),
         _number("float", "float32", "f"), _number("double", "float64", "d"), Serialized("boolean", "bool_", _boolean),
-        Serialized("uuid", "string", _uuid), Serialized("string", "string", java_text.decode),
+        Serialized("uuid", "string", uuid_text), Serialized("string", "string", java_text.decode),
     )
 }  # fmt: skip
 """The formats of Kafka's serializers, by their names for --key-format; each has one type."""

@@ -2,11 +2,13 @@
 
 import operator
 import re
+from array import array
 from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any, NamedTuple, TypeVar
 
 from kseg.export import pa
+from kseg.kernel.records.columns import WANTED_WIDTH
 from kseg.segment.files import LAST_OFFSET
 
 T = TypeVar("T")
@@ -17,7 +19,10 @@ LARGEST = LAST_OFFSET
 
 
 class Bounds(NamedTuple):
-    """Rows for which a filter can be true. Ranges include both ends; None stands for all names, numbers or keys."""
+    """Rows for which a filter can be true. Ranges include both ends; None stands for all names, numbers or keys.
+
+    The ranges come first, in the order of WANTED_* of `kseg.kernel.records.columns`.
+    """
 
     first_offset: int = LEAST
     last_offset: int = LARGEST
@@ -31,6 +36,11 @@ class Bounds(NamedTuple):
     def is_empty(self) -> bool:
         ends = self.first_offset > self.last_offset or self.earliest_ms > self.latest_ms
         return ends or any(each is not None and not each for each in (self.topics, self.partitions, self.keys))
+
+    @property
+    def columns(self) -> memoryview:
+        """The ranges as ``wanted`` of `kseg.kernel.records.columns`."""
+        return memoryview(array("q", self[:WANTED_WIDTH]))
 
     @property
     def has_all_times(self) -> bool:
@@ -71,11 +81,9 @@ def bounds_of(column: str, comparison: str, value: Any) -> Bounds | None:
     ``value``: an integer; of a timestamp the ms before and after, equal for a whole one; text, or bytes of a key.
     """
     if column == "offset" and isinstance(value, int):
-        first, last = _ends(comparison, value, value)
-        return Bounds(first, last)
+        return Bounds(*_ends(comparison, value, value))
     if column == "timestamp" and isinstance(value, tuple):
-        earliest, latest = _ends(comparison, *value)
-        return Bounds(earliest_ms=earliest, latest_ms=latest)
+        return Bounds(LEAST, LARGEST, *_ends(comparison, *value))
     if comparison == EQUAL and column == "topic" and isinstance(value, str):
         return Bounds(topics=frozenset([value]))
     if comparison == EQUAL and column == "partition" and isinstance(value, int):

@@ -6,23 +6,7 @@ from typing import Any
 import pytest
 
 from cleaner.partitions import PAIRS, Pair
-from kseg.cleaner.log import (
-    ACTIVE,
-    DAMAGE,
-    LAG,
-    RATIO,
-    TRANSACTION,
-    WATERMARK,
-    Backlog,
-    CleanableRange,
-    CleanerSegment,
-    Producers,
-    backlog_of,
-    cleanable_range,
-    group_segments,
-    read_segments,
-    segments_between,
-)
+from kseg.cleaner import log
 from kseg.cleaner.settings import CleanerSettings, settings_for
 from kseg.errors import UnsupportedError
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
@@ -31,20 +15,21 @@ from kseg.node.log_directory import BrokerState
 SECOND_NS = 1_000_000_000
 
 
-def segments(*bases: int, size: int = 100) -> list[CleanerSegment]:
+def segments(*bases: int, size: int = 100) -> list[log.CleanerSegment]:
     """Segments written one second apart, the first at second 0."""
     return [
-        CleanerSegment(base, i * SECOND_NS, {LOG: ""}, {LOG: size, INDEX: 8, TIME_INDEX: 12})
+        log.CleanerSegment(base, i * SECOND_NS, {LOG: ""}, {LOG: size, INDEX: 8, TIME_INDEX: 12})
         for i, base in enumerate(bases)
     ]
 
 
 def cleanable(
-    found: list[CleanerSegment], checkpoint: int | None = None, now_ms: int = 0, stable: int | None = None, **more: Any
-) -> CleanableRange:
+    found: list[log.CleanerSegment], checkpoint: int | None = None, now_ms: int = 0, **more: Any
+) -> log.CleanableRange:
     """The range of a log that ends at offset 40; ``stable``: where its first open transaction begins."""
     known = BrokerState(log_start_offset=more.pop("start", 0), cleaner_offset=checkpoint)
-    return cleanable_range(found, known, Producers(more.pop("end", 40), stable), CleanerSettings(now_ms, **more))
+    producers = log.Producers(more.pop("end", 40), more.pop("stable", None))
+    return log.cleanable_range(found, known, producers, CleanerSettings(now_ms, **more))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +60,7 @@ def test_cleaning_stops_before_an_open_transaction(last_stable: int, end: int) -
     found = cleanable(segments(0, 10, 20, 30), stable=last_stable, min_ratio=0.0)
     assert found.end == end
     assert found.is_due == (end > 0)
-    assert any(stop.code == TRANSACTION for stop in found.stops) == (last_stable < 30)
+    assert any(stop.code == log.TRANSACTION for stop in found.stops) == (last_stable < 30)
 
 
 @pytest.mark.parametrize(("lag_ms", "end"), [(0, 30), (1, 30), (1000, 20), (2000, 10), (9000, 0)])
@@ -100,7 +85,7 @@ def test_the_active_segment_is_cleaned_only_on_request() -> None:
 def test_segments_between_begins_with_the_one_that_holds_the_first_offset() -> None:
     found = segments(10, 20, 30)
     for start, end, bases in [(0, 40, [10, 20, 30]), (15, 30, [10, 20]), (20, 21, [20]), (35, 40, [30]), (20, 20, [])]:
-        assert [segment.base_offset for segment in segments_between(found, start, end)] == bases
+        assert [segment.base_offset for segment in log.segments_between(found, start, end)] == bases
 
 
 @pytest.mark.parametrize(
@@ -113,15 +98,15 @@ def test_segments_between_begins_with_the_one_that_holds_the_first_offset() -> N
     ],
 )
 def test_neighbours_become_one_while_they_fit(changed: dict[str, int], groups: list[list[int]]) -> None:
-    found = group_segments(segments(0, 10, 20, 30), 40, CleanerSettings(0, **changed))  # type: ignore[arg-type]
+    found = log.group_segments(segments(0, 10, 20, 30), 40, CleanerSettings(0, **changed))  # type: ignore[arg-type]
     assert [[segment.base_offset for segment in group] for group in found] == groups
 
 
 def test_offsets_that_overflow_an_index_start_another_group() -> None:
     far = 1 << 31
-    assert len(group_segments(segments(0, 10), far, CleanerSettings(0))) == 1
-    assert len(group_segments(segments(0, 10), far + 1, CleanerSettings(0))) == 2
-    assert len(group_segments(segments(0, 10, far), far + 5, CleanerSettings(0))) == 2
+    assert len(log.group_segments(segments(0, 10), far, CleanerSettings(0))) == 1
+    assert len(log.group_segments(segments(0, 10), far + 1, CleanerSettings(0))) == 2
+    assert len(log.group_segments(segments(0, 10, far), far + 5, CleanerSettings(0))) == 2
 
 
 @pytest.mark.parametrize(
@@ -156,20 +141,20 @@ IDEMPOTENT = PAIRS[0]
 DAY = 86_400_000
 
 
-def backlog(partition: Path, damaged: str = "", producers: Producers | None = None, **state: Any) -> Backlog:
+def backlog(partition: Path, damaged: str = "", producers: log.Producers | None = None, **state: Any) -> log.Backlog:
     broker = BrokerState(**{"is_compacted": True, **state})
-    found = backlog_of(str(partition), broker, IDEMPOTENT.now_ms, damaged, producers)
+    found = log.backlog_of(str(partition), broker, IDEMPOTENT.now_ms, damaged, producers)
     assert found is not None
     return found
 
 
-def codes(found: Backlog) -> list[str]:
+def codes(found: log.Backlog) -> list[str]:
     return [stop.code for stop in found.stops]
 
 
 def test_a_topic_that_is_not_compacted_has_none() -> None:
     for policy in (False, None):
-        assert backlog_of(str(IDEMPOTENT.before), BrokerState(is_compacted=policy), IDEMPOTENT.now_ms) is None
+        assert log.backlog_of(str(IDEMPOTENT.before), BrokerState(is_compacted=policy), IDEMPOTENT.now_ms) is None
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair.release}-{pair.name}")
@@ -180,7 +165,7 @@ def test_a_log_that_a_broker_cleaned_was_due_and_is_clean(pair: Pair) -> None:
     assert before.short.startswith("due, dirty ")
     after = backlog(pair.after, cleaner_offset=pair.checkpoint_after, cleaner_settings=settings)
     is_whole = pair.name.endswith("-empty-0")  # the active segment is empty
-    assert (after.is_due, after.dirty_bytes, codes(after)) == (False, 0, [] if is_whole else [ACTIVE])
+    assert (after.is_due, after.dirty_bytes, codes(after)) == (False, 0, [] if is_whole else [log.ACTIVE])
     assert after.short == ("clean" if is_whole else "segment roll")
 
 
@@ -190,11 +175,11 @@ RARELY = {"min.cleanable.dirty.ratio": "1"}
 @pytest.mark.parametrize(
     ("known", "code", "short"),
     [
-        ({"cleaner_settings": RARELY}, RATIO, "dirty 100% of 100%"),
-        ({"cleaner_settings": {"min.compaction.lag.ms": str(4000 * DAY)}}, LAG, "min.compaction.lag.ms 4000 d 0 h"),
-        ({"producers": Producers(213, 5)}, TRANSACTION, "open transaction at 5"),
-        ({"producers": Producers(213), "high_watermark": 7}, WATERMARK, "high watermark 7"),
-        ({"damaged": "bad-length in 0.log"}, DAMAGE, "uncleanable: bad-length in 0.log"),
+        ({"cleaner_settings": RARELY}, log.RATIO, "dirty 100% of 100%"),
+        ({"cleaner_settings": {"min.compaction.lag.ms": str(4000 * DAY)}}, log.LAG, "min.compaction.lag.ms 4000 d 0 h"),
+        ({"producers": log.Producers(213, 5)}, log.TRANSACTION, "open transaction at 5"),
+        ({"producers": log.Producers(213), "high_watermark": 7}, log.WATERMARK, "high watermark 7"),
+        ({"damaged": "bad-length in 0.log"}, log.DAMAGE, "uncleanable: bad-length in 0.log"),
     ],
     ids=str,
 )
@@ -205,19 +190,19 @@ def test_what_a_cleaner_waits_for(known: dict[str, Any], code: str, short: str) 
 
 def test_max_compaction_lag() -> None:
     waiting = backlog(IDEMPOTENT.before, cleaner_settings=RARELY | {"max.compaction.lag.ms": str(400 * DAY)})
-    assert (waiting.is_due, codes(waiting)) == (False, [RATIO])
+    assert (waiting.is_due, codes(waiting)) == (False, [log.RATIO])
     assert "max.compaction.lag.ms makes it due in " in waiting.stops[0].text
     assert backlog(IDEMPOTENT.before, cleaner_settings=RARELY | {"max.compaction.lag.ms": "1"}).is_due
 
 
 def test_a_damaged_end_is_told(tmp_path: Path) -> None:
     partition = IDEMPOTENT.copy(tmp_path)
-    last = read_segments(str(partition))[-1]
+    last = log.read_segments(str(partition))[-1]
     Path(last.path).write_bytes(b"\1" * 100)
     for snapshot in partition.glob("*.snapshot"):
         snapshot.unlink()
     found = backlog(partition)
-    assert (found.is_due, found.dirty_bytes, codes(found)) == (None, None, [DAMAGE])
+    assert (found.is_due, found.dirty_bytes, codes(found)) == (None, None, [log.DAMAGE])
     assert last.path in found.as_object()["waitsFor"][0]["message"]
 
 
@@ -233,7 +218,7 @@ def test_largest_timestamp_is_that_of_the_last_entry_in_use(tmp_path: Path, coun
     path.write_bytes(b"".join(time.to_bytes(8, "big") + offset.to_bytes(4, "big") for time, offset in ENTRIES[:count]))
     with open(path, "r+b") as stream:
         stream.truncate(path.stat().st_size + unused_bytes)
-    segment = CleanerSegment(0, 5_000_000, {LOG: str(tmp_path / "0.log"), TIME_INDEX: str(path)})
+    segment = log.CleanerSegment(0, 5_000_000, {LOG: str(tmp_path / "0.log"), TIME_INDEX: str(path)})
     assert segment.largest_timestamp() == ENTRIES[count - 1][0]
 
 
@@ -242,4 +227,4 @@ def test_an_index_without_an_entry_leaves_the_time_of_the_file(tmp_path: Path, s
     """A single entry of zeros is timestamp 0."""
     path = tmp_path / "00000000000000000000.timeindex"
     path.write_bytes(bytes(size))
-    assert CleanerSegment(0, 5_000_000, {TIME_INDEX: str(path)}).largest_timestamp() == timestamp_ms
+    assert log.CleanerSegment(0, 5_000_000, {TIME_INDEX: str(path)}).largest_timestamp() == timestamp_ms

@@ -20,7 +20,15 @@ WRITTEN: dict[str, tuple[Any, list[tuple[bytes, Any]]]] = {
     "float": (pa.float32(), [(struct.pack(">f", 0.5), 0.5)]),
     "double": (pa.float64(), [(struct.pack(">d", 0.1), 0.1)]),
     "boolean": (pa.bool_(), [(b"\0", False), (b"\1", True)]),
-    "uuid": (pa.string(), [(str(ID).encode(), str(ID)), (ID.bytes, str(ID))]),
+    "uuid": (
+        pa.string(),
+        [
+            (str(ID).encode(), str(ID)),
+            (ID.bytes, str(ID)),
+            (b"1-2-3-4-5", "00000001-0002-0003-0004-000000000005"),
+            (b"1234-1234-12-1-1", "00001234-1234-0012-0001-000000000001"),
+        ],
+    ),
     "string": (pa.string(), [("zoë".encode(), "zoë"), (b"", "")]),
 }
 
@@ -53,6 +61,12 @@ def test_other_bytes_are_refused_or_null(tmp_path: Path, form: Any, caplog: pyte
     found = kseg.scan(path, keys=form, on_damage="skip").to_arrow()
     assert found.column("key").to_pylist() == [value, None, value, None]
     assert sum("null in the column" in each.getMessage() for each in caplog.records) == 1
+
+
+@pytest.mark.parametrize("text", [f"{{{ID}}}", f"urn:uuid:{ID}", ID.hex])
+def test_only_the_text_that_java_reads_is_a_uuid(tmp_path: Path, text: str) -> None:
+    with pytest.raises(kseg.DamageError, match="is no uuid"):
+        kseg.scan(written(tmp_path, [text.encode()]), keys="uuid").to_arrow()
 
 
 def test_filters_and_keys_of_typed_columns(tmp_path: Path) -> None:

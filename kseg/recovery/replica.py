@@ -8,11 +8,11 @@ replica is not changed.
 import os
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import groupby, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.changes.plan import ReplicaOffsets
 from kseg.errors import KsegError, PathError
@@ -443,31 +443,19 @@ def plan_from_replica(
     files = [file for file in list_segments(replica_directory) if file.kind == LOG and file.base_offset is not None]
     if not files:
         raise PathError(f"{replica_directory}: holds no segment")
-    is_same_log = (
-        None not in ids and names[0] is not None and names[0][0] != METADATA_TOPIC
-    )  # that has no id of its own
+    # The metadata topic has no id of its own.
+    is_same_log = None not in ids and names[0] is not None and names[0][0] != METADATA_TOPIC
     make_attempt = partial(FillingAttempt, files, is_same_log)
     return plan_salvage(directory, start, lambda: is_compacted, batch_filter, make_attempt)
 
 
 class FillingAttempt(Attempt):
     """An attempt that fills gaps with batches of a replica's ``files``. ``is_same_log``: both are of the same topic by
-    its id; the others are those of `Attempt`."""
+    its id; ``more``: the parameters of `Attempt`."""
 
-    def __init__(
-        self,
-        files: list[SegmentFile],
-        is_same_log: bool,
-        directory: str,
-        start: BrokerStart,
-        scratch: Scratch,
-        is_compacted: Callable[[], bool],
-        batch_filter: BatchFilter,
-        rejected: Mapping[int, Problem],
-        keeps_snapshots: bool,
-    ) -> None:
-        super().__init__(directory, start, scratch, is_compacted, batch_filter, rejected, keeps_snapshots)
-        self._files, self._is_sparse, self._is_same_log = files, is_compacted(), is_same_log
+    def __init__(self, files: list[SegmentFile], is_same_log: bool, *more: Any) -> None:
+        super().__init__(*more)
+        self._files, self._is_sparse, self._is_same_log = files, self._may_be_compacted(), is_same_log
         self.replica_bases = {Place(file.path).absolute: file.base_offset or 0 for file in files}
 
     def known_offsets(self, prints: set[bytes]) -> dict[bytes, int]:

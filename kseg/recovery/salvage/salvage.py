@@ -41,11 +41,6 @@ from kseg.sidefiles.text_files import PARTITION_METADATA
 from kseg.stores.place import Place
 from kseg.stores.source import open_source
 
-MakeAttempt = Callable[
-    [str, BrokerStart, Scratch, Callable[[], bool], BatchFilter, Mapping[int, Problem], bool], "Attempt"
-]
-"""Has the parameters of `Attempt`."""
-
 _MAX_ATTEMPTS = 3
 _FOREIGN = "its batches belong to another partition"
 _MISNAMED = "a segment is named by its base offset"
@@ -56,30 +51,27 @@ def plan_salvage(
     start: BrokerStart,
     is_compacted: Callable[[], bool] = lambda: False,
     batch_filter: BatchFilter | None = None,
-    make_attempt: MakeAttempt | None = None,
+    make_attempt: "Callable[..., Attempt] | None" = None,
 ) -> Salvage:
     """Plans the salvage. ``is_compacted``: whether gaps may come from the log cleaner, called if the log does not show
-    it; ``batch_filter``: the intact batches to drop; ``make_attempt``: makes an `Attempt` of a subclass.
+    it; ``batch_filter``: the intact batches to drop; ``make_attempt``: has the parameters of `Attempt`.
 
     Batches that a broker's loader rejects are left out of a further attempt. Raises TransactionConflictError if it
     would reject the last one, too, and BrokerRefusesError if a broker would not start for another reason than damage of
     a .log.
     """
+    make_attempt = partial(make_attempt or Attempt, directory, start, Scratch(), is_compacted)
     rejected: dict[int, Problem] = {}
-    left, keeps_snapshots, batch_filter = _MAX_ATTEMPTS, True, batch_filter or BatchFilter()
-    while True:
-        attempt = (make_attempt or Attempt)(
-            directory, start, Scratch(), is_compacted, batch_filter, rejected, keeps_snapshots
-        )
-        left -= 1
+    keeps_snapshots, batch_filter = True, batch_filter or BatchFilter()
+    for _ in range(_MAX_ATTEMPTS - 1):
+        attempt = make_attempt(batch_filter, rejected, keeps_snapshots)
         try:
             return attempt.plan()
         except TransactionConflictError:
-            if not left:
-                raise
             found = attempt.transaction_conflicts()
             # If no batch contradicts another one, the open transaction comes from a snapshot.
             rejected, keeps_snapshots = rejected | found, keeps_snapshots and bool(found)
+    return make_attempt(batch_filter, rejected, keeps_snapshots).plan()
 
 
 def forecast_salvage(directory: str, start: BrokerStart, scratch: Scratch) -> tuple[int, list[tuple[int, int]], bool]:

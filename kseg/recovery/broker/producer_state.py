@@ -200,8 +200,6 @@ class ProducerStateManager:
         if end != self.end_offset:
             self._load(log_start)
             return
-        if not self._era.keeps_snapshot_of_each_segment:
-            self.delete_snapshots_below(log_start)
         self.end_offset = max(self.end_offset, log_start)
         self.snapshot_offset = max(self.offsets, default=log_start)
 

@@ -21,6 +21,7 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG, SNAPSHOT
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
+from kseg.limits import MAX_OFFSET
 from kseg.node.log_directory import topic_id_at
 from kseg.recovery.broker.segments import LARGEST_POSITION
 from kseg.recovery.options import BrokerStart
@@ -31,15 +32,7 @@ from kseg.recovery.salvage.salvage import Attempt, plan_salvage
 from kseg.recovery.salvage.segment_draft import SalvagedBatches, SegmentDraft, batch_of, batches_of
 from kseg.recovery.salvage.segment_scan import BatchFilter, scan_segment
 from kseg.recovery.workspace import leading_offset
-from kseg.segment.files import (
-    LAST_OFFSET,
-    METADATA_TOPIC,
-    SegmentFile,
-    directory_name,
-    list_segments,
-    parse_partition_name,
-    segment_stem,
-)
+from kseg.segment.files import METADATA_TOPIC, SegmentFile, directory_name, list_segments, parse_partition_name
 from kseg.segment.items import Problem, Record
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores.place import Place
@@ -329,7 +322,7 @@ class Agreement:
         return bool(common)
 
 
-def _fitting(source: Source, part: SalvagedBatches, max_bytes: int, limit: int = LAST_OFFSET) -> SalvagedBatches | None:
+def _fitting(source: Source, part: SalvagedBatches, max_bytes: int, limit: int = MAX_OFFSET) -> SalvagedBatches | None:
     """Returns the first batches of a part within a size and up to an offset; None if there are none."""
     fitting = None
     for batch in batches_of(source, part):
@@ -581,7 +574,7 @@ class FillingAttempt(Attempt):
                 if i:
                     drafts[i - 1].limit = min(drafts[i - 1].limit, base - 1)
                     drafts[i - 1].is_last = False
-                drafts.insert(i, SegmentDraft("", base, behind, segment_stem(base) + LOG))
+                drafts.insert(i, SegmentDraft("", base, behind))
             draft = drafts[i]
             free_bytes = LARGEST_POSITION - draft.size
             if part.size <= free_bytes and part.last <= draft.limit:

@@ -338,8 +338,8 @@ def _fingerprint(run: MisplacedRun) -> bytes:
 def _moved(own: SegmentDraft, part: SalvagedBatches, first: int, last: int) -> SalvagedBatches:
     """Returns a batch of the file of ``own`` at other offsets."""
     with open_source(own.path) as source:
-        head = part.head or bytes(source.buffer[part.start : part.start + ENTRY_MAGIC + 1])
-        head = with_first_offset(head.ljust(ENTRY_MAGIC + 1, b"\0"), first, last) + part.head[ENTRY_SIZE:]
+        data = part.leading_bytes(source, ENTRY_MAGIC + 1)
+    head = with_first_offset(data, first, last) + part.head[ENTRY_SIZE:]
     return part._replace(first=first, last=last, head=head)
 
 

@@ -7,10 +7,10 @@ finds nothing more to truncate, and builds all side files.
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 
 from kseg.changes.accepted_gaps import accepted_gaps
 from kseg.changes.plan import Plan, Range, Removed, ReplicaOffsets
@@ -26,7 +26,7 @@ from kseg.recovery.broker.producer_state import produced
 from kseg.recovery.broker.segments import BrokerSegment, intact_in, remaining
 from kseg.recovery.options import EPOCHS_REPAIRED, BrokerStart, repair_topic_id
 from kseg.recovery.result import Cut, Salvage
-from kseg.recovery.salvage.header_repair import OffsetEvidence, with_right_header, with_right_magic
+from kseg.recovery.salvage.header_repair import OffsetEvidence, with_right_header
 from kseg.recovery.salvage.relocation import Relocation
 from kseg.recovery.salvage.segment_assembly import assemble, segment_sources
 from kseg.recovery.salvage.segment_draft import SegmentDraft, batch_of, batches_of, repair_epochs
@@ -248,14 +248,50 @@ class Attempt:
                 owners[part.path or draft.path].cut_out(why.code, part.start, part.size, why.message)
 
     def transaction_conflicts(self) -> dict[int, Problem]:
-        """Returns the batches to leave out, by first offset, after `plan` has raised TransactionConflictError."""
+        """Returns the batches to leave out, by first offset, of producers that write outside of their own open
+        transaction: a broker does not start on such a log. To be called after `plan` has raised
+        TransactionConflictError.
 
-        def headers() -> Iterator[HeaderRows]:
-            for draft in self.drafts:
-                self.load_parts(draft)
-                yield from draft.headers()
+        ProducerAppendInfo.appendDataBatch of Kafka 4.3.1 raises InvalidTxnStateException for a batch that is not
+        transactional while its producer has a transaction open. A producer is either transactional or not: the producer
+        snapshots say which, else the kind of batch of which it has fewer is left out; markers are transactional. For
+        equal numbers the kind that is rarer in the log is left out, then the kind with fewer records.
+        """
+        known = self._evidence.snapshots.transactional
+        batches, records = Counter[tuple[int | None, bool]](), Counter[tuple[int | None, bool]]()
+        for producer_id, attributes, _, count in self._produced():
+            is_transactional = attributes & TRANSACTIONAL > 0
+            batches[producer_id, is_transactional] += 1
+            batches[None, is_transactional] += 1  # of all producers
+            records[producer_id, is_transactional] += max(count, 0)
 
-        return transaction_conflicts(headers, self._evidence.snapshots.transactional)
+        def keeps_transactional(producer_id: int) -> bool:
+            for counts, one in ((batches, producer_id), (batches, None), (records, producer_id)):
+                if counts[one, True] != counts[one, False]:
+                    return counts[one, True] > counts[one, False]
+            return True
+
+        found = dict[int, Problem]()
+        open_firsts = defaultdict[int, list[int]](list)
+        """The first offsets of the data batches of each producer's open transaction."""
+        for producer_id, attributes, first, _ in self._produced():
+            if attributes & CONTROL:
+                open_firsts[producer_id].clear()
+            elif attributes & TRANSACTIONAL:
+                open_firsts[producer_id].append(first)
+            elif open_firsts[producer_id]:
+                text = f"producer {producer_id} writes outside of its open transaction: a broker does not load it"
+                keeps_open = known.get(producer_id, keeps_transactional(producer_id))
+                wrong = [first] if keeps_open else open_firsts.pop(producer_id)
+                found |= dict.fromkeys(wrong, Problem("transaction-state", text))
+        return found
+
+    def _produced(self) -> Iterator[tuple[int, int, int, int]]:
+        """Yields the batches of the log that have a producer, as `produced`."""
+        for draft in self.drafts:
+            self.load_parts(draft)
+            for headers in draft.headers():
+                yield from produced(headers)
 
     def _scan_file(self, name: str, base: int | None, behind: int | None) -> SegmentDraft:
         if (stranger := self._foreign.get(name)) is not None:
@@ -344,20 +380,16 @@ class Attempt:
         if draft in self._removed:
             return self._removed[draft]
         found, listed = self._result, sorted(draft.cuts, key=lambda cut: cut.position)
-        losses = intact_in(draft.path, listed, self.scratch)
-        found.cuts += [
-            Cut(draft.file, cut.position, cut.length, loss, message=cut.message)
-            for cut, loss in zip(listed, losses, strict=True)
-        ]
+        removed = self._removed[draft] = list[Removed]()
+        for cut, loss in zip(listed, intact_in(draft.path, listed, self.scratch), strict=True):
+            found.cuts.append(Cut(draft.file, cut.position, cut.length, loss, message=cut.message))
+            reason = f"{cut.code}: {cut.message}"
+            removed.append(Removed(cut.position, cut.length, reason, *loss.offsets, loss.records or None))
         found.more_cuts += draft.more_cuts
         found.ambiguous += draft.ambiguous
         found.moved += sum(not (part.head or part.path in self.replica_bases) for part in draft.extra)
         found.repaired += draft.repaired if draft.name else 0
-        self._removed[draft] = [
-            Removed(cut.position, cut.length, f"{cut.code}: {cut.message}", *loss.offsets, loss.records or None)
-            for cut, loss in zip(listed, losses, strict=True)
-        ]
-        return self._removed[draft]
+        return removed
 
     def _gaps(self, drafts: list[SegmentDraft]) -> list[tuple[int, int]]:
         """Returns the gaps of the plan: offsets that are missing afterwards, except those that the cleaner removed
@@ -453,53 +485,6 @@ def remove_leftovers(workspace: Workspace, sources: Container[str]) -> None:
                 workspace.delete(name, "belongs to no segment")
 
 
-_CODE = "transaction-state"
-_LOG = -1
-"""Stands for all producers, whose ids are at least 0."""
-
-
-def transaction_conflicts(
-    headers: Callable[[], Iterable[HeaderRows]], known: Mapping[int, bool] | None = None
-) -> dict[int, Problem]:
-    """Returns the batches to leave out, by first offset, of producers that write outside of their own open transaction:
-    a broker does not start on such a log. Each call of ``headers`` yields all batches of the log, rising; ``known``:
-    whether producers are transactional.
-
-    ProducerAppendInfo.appendDataBatch of Kafka 4.3.1 raises InvalidTxnStateException for a batch that is not
-    transactional while its producer has a transaction open. A producer is either transactional or not: the producer
-    snapshots say which, else the kind of batch of which it has fewer is left out; markers are transactional. For equal
-    numbers the kind that is rarer in the log is left out, then the kind with fewer records.
-    """
-    batches, records = Counter[tuple[int, bool]](), Counter[tuple[int, bool]]()
-    for producer_id, attributes, _, count in chain.from_iterable(map(produced, headers())):
-        is_transactional = attributes & TRANSACTIONAL > 0
-        batches[producer_id, is_transactional] += 1
-        batches[_LOG, is_transactional] += 1
-        records[producer_id, is_transactional] += max(count, 0)
-
-    def keeps_transactional(producer_id: int) -> bool:
-        for counts, one in ((batches, producer_id), (batches, _LOG), (records, producer_id)):
-            if counts[one, True] != counts[one, False]:
-                return counts[one, True] > counts[one, False]
-        return True
-
-    found = dict[int, Problem]()
-    open_firsts = defaultdict[int, list[int]](list)
-    """The first offsets of the data batches of each producer's open transaction."""
-    for producer_id, attributes, first, _ in chain.from_iterable(map(produced, headers())):
-        if attributes & CONTROL:
-            open_firsts[producer_id].clear()
-        elif attributes & TRANSACTIONAL:
-            open_firsts[producer_id].append(first)
-        elif open_firsts[producer_id]:
-            text = f"producer {producer_id} writes outside of its open transaction: a broker does not load it"
-            if (known or {}).get(producer_id, keeps_transactional(producer_id)):
-                found[first] = Problem(_CODE, text)
-            else:
-                found.update({first: Problem(_CODE, text) for first in open_firsts.pop(producer_id)})
-    return found
-
-
 def files_of(directory: str) -> list[SegmentFile]:
     """Returns the files of a partition directory from which salvage takes batches. Raises PathError."""
     workspace = Workspace(directory)
@@ -517,7 +502,7 @@ def broken_batches(file: SegmentFile, scratch: Scratch) -> Iterator[Batch]:
         for item in reader.runs():
             if isinstance(item, Damage):
                 batch = reader.broken_batch(item)
-                if batch is not None and with_right_header(reader.source, item) is None:
+                if batch is not None and with_right_header(reader.source, item.position, item.length) is None:
                     yield batch
                 continue
             states = item.rows[FRAME_STATE : item.count * FRAME_WIDTH : FRAME_WIDTH].tolist()
@@ -528,6 +513,6 @@ def broken_batches(file: SegmentFile, scratch: Scratch) -> Iterator[Batch]:
                 if state & CRC_RIGHT:
                     is_unproven = any(problem.code == "undecodable-records" for problem in batch.check())
                 else:
-                    is_unproven = with_right_magic(reader.source, batch.position, batch.size) is None
+                    is_unproven = with_right_header(reader.source, batch.position, batch.size) is None
                 if is_unproven:
                     yield batch

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kseg.findings.table import DROP_UNDECODABLE, KINDS
 from kseg.formats.record_batch import ABORT, COMMIT, HEADER_BYTES, KRAFT_VOTERS, LEADER_CHANGE, offsets_of
-from kseg.formats.rows import Scratch, UndecodableError, int64s
+from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.layout.headers import CODEC, CONTROL, ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, LEGACY_FLAGS, MAGIC_V2
 from kseg.kernel.layout.rows import be32
 from kseg.kernel.scan import headers as chain
@@ -159,10 +159,8 @@ class OverlapResolution:
         return loser.number, OverlapResult(doubt=doubt)
 
     def _records(self, part: SalvagedBatches) -> int:
-        try:
-            return sum(rows.count for rows in segment_draft.batch_of(self._source, part, self._scratch).rows())
-        except UndecodableError:
-            return 0
+        found = header_repair.reach_of(self._source, part, self._scratch)
+        return found[2] if found else 0
 
 
 UNDECODABLE = frozenset(code for code, kind in KINDS.items() if kind.repair == DROP_UNDECODABLE)
@@ -181,7 +179,7 @@ class BatchFilter:
     A broker's loader decodes the first record of a control batch with a producer id (`read_marker`): if it is
     malformed, the broker does not start, or truncates the log. A control batch without a producer id hides its records
     from consumers. The loader also rejects a producer that writes outside of its open transaction: see
-    `kseg.recovery.salvage.salvage.transaction_conflicts`.
+    `kseg.recovery.salvage.salvage.Attempt.transaction_conflicts`.
 
     ``dropped_offsets``: the ``offsets`` found in a batch so far.
     """
@@ -347,7 +345,7 @@ class _Scan:
         self._draft.has_epochs = True  # batches inside the range have no rows
         self._chain.is_after_damage = True
         self._is_joined = False
-        head = header_repair.with_right_header(self._behind, damage)
+        head = header_repair.with_right_header(self._behind, damage.position, damage.length)
         if head is None:
             self._cut_range(damage)
         else:
@@ -515,7 +513,7 @@ class _Scan:
         if following is None or following[0] != behind.last_offset + 1:
             return False
         part = SalvagedBatches(one.position, one.end, one.first_offset, one.last_offset)
-        found = header_repair.reach(segment_draft.batch_of(self._source, part, self._scratch))
+        found = header_repair.reach_of(self._source, part, self._scratch)
         return found is not None and found[1] < behind.first_offset
 
     def _misplace(self, row: BatchRow, expected: int = -1, doubt: str = "") -> None:
@@ -596,7 +594,7 @@ class _Scan:
         one = headers[row]
         position, size = one.position, one.size
         if not one.has_right_crc or not 0 <= one.magic <= MAGIC_V2:
-            head = header_repair.with_right_magic(self._behind, position, size)
+            head = header_repair.with_right_header(self._behind, position, size)
             if head is None:
                 # Where offsets go on across it, from the batch before to the one after, its length is right.
                 is_whole = one.first_offset == expected + 1 and row + 1 < headers.count

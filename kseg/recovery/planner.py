@@ -16,7 +16,7 @@ from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.suffixes import LOG
 from kseg.node.belonging import Siblings, foreign_segments
 from kseg.node.index_interval import Interval, TopicIntervals, interval_of
-from kseg.node.log_directory import METADATA_PARTITION, LogDirectory, topic_id_at
+from kseg.node.log_directory import METADATA_PARTITION, topic_id_at
 from kseg.node.node import Nodes
 from kseg.node.topics import Topics
 from kseg.quantities import plural
@@ -92,7 +92,9 @@ class MovedRows:
         own = node.directory_at(directory)
         if own is None:
             return directory, []
-        return own.path, [one.path for one in node.directories if one is not own and _are_of_one_node(one, own)]
+        # Those whose ids do not say that they are of another node.
+        of_node = [one for one in node.directories if None in (one.meta, own.meta) or one.ids == own.ids]
+        return own.path, [one.path for one in of_node if one is not own]
 
     def _homes(self, disks: Iterable[str]) -> dict[TopicPartition, list[str]]:
         """Returns the disks on which each partition stands; those that a broker has renamed do not count."""
@@ -153,11 +155,6 @@ class MovedRows:
 def names_of(places: Iterable[TopicPartition]) -> str:
     """Returns the names of partitions, for messages."""
     return some(sorted("{}-{}".format(*place) for place in places))
-
-
-def _are_of_one_node(one: LogDirectory, other: LogDirectory) -> bool:
-    """Whether the ids of two log directories do not say otherwise."""
-    return one.meta is None or other.meta is None or one.ids == other.ids
 
 
 def partition_of(directory: str) -> tuple[str, int] | None:

@@ -124,7 +124,7 @@ class AcceptedBatches:
                 yield from some
         while self.position < self.size:
             windows = Windows(extent, self.position, self.size, walk=False, buffers=self.buffers)
-            yield from _headers_in(windows)
+            yield from (HeaderRows(rows, count) for rows, count, _ in windows.headers())
             self.position = windows.position
             if self.position >= self.size or (found := self._beyond_windows()) is None:
                 return
@@ -133,7 +133,7 @@ class AcceptedBatches:
 
     def _part(self, buffers: Buffers, start: int, end: int) -> tuple[int, list[HeaderRows]]:
         windows = Windows(self.source.extent, start, end, walk=False, buffers=buffers)
-        found = list(_headers_in(windows))
+        found = [HeaderRows(rows, count) for rows, count, _ in windows.headers()]
         return windows.position, found
 
     def _beyond_windows(self) -> HeaderRows | None:
@@ -149,11 +149,6 @@ class AcceptedBatches:
         if not crc_holds(self.source.buffer, self.position, self.position + size, magic >= MAGIC_V2):
             return None
         return headers_of(self.source.buffer[self.position : self.position + size], [(0, size)], self.position)
-
-
-def _headers_in(windows: Windows) -> Iterator[HeaderRows]:
-    for rows, count, _ in windows.headers():
-        yield HeaderRows(rows, count)
 
 
 LARGEST_POSITION = 0x7FFFFFFF

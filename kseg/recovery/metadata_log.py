@@ -209,8 +209,7 @@ _EMPTY = ", without records"
 
 
 class PartitionReplica(NamedTuple):
-    """A partition directory, and the broker and log directory that it belongs to; leader ``epoch`` and end ``offset``
-    of its log."""
+    """A partition directory, its broker and log directory; leader ``epoch`` and end ``offset`` of its log."""
 
     path: str
     node: int
@@ -354,8 +353,7 @@ class DirectoryTopics:
             self.remarks.append(f"compacted until now: {some(compacted, _MAX_NAMES)}")
 
     def _add_partitions(self, topic: TopicImage, found: Partitions, most_missing: int) -> int:
-        """Adds partitions to a topic, also those that are in no directory: numbers have no holes. Returns the number
-        of these."""
+        """Adds partitions to a topic, also missing ones: numbers have no holes. Returns how many are missing."""
         for number, replicas in found.items():
             if number not in topic.partitions:
                 topic.partitions[number] = self._partition(number, replicas)

@@ -53,8 +53,7 @@ class Root:
 
     @classmethod
     def of(cls, known: Known, takes_readable: bool = False) -> "Root":
-        """Parses the contents of the files. ``takes_readable``: of a damaged checkpoint the readable entries are taken;
-        a broker takes none."""
+        """Parses the files. ``takes_readable``: takes readable entries of a damaged checkpoint; a broker takes none."""
         root = cls(known.get(segment_files.CLEAN_SHUTDOWN) is not None)
         for name in OFFSET_CHECKPOINTS:
             file = known.get(name)
@@ -66,8 +65,7 @@ class Root:
 
 
 def rows_at(directory: str) -> Rows:
-    """Returns the rows that a broker takes from the checkpoints of a log directory as they are now. Raises
-    KsegError."""
+    """Returns the rows that a broker takes from the checkpoints of a log directory now. Raises KsegError."""
     return Root.of(known_root_files(directory, OFFSET_CHECKPOINTS)).offsets
 
 
@@ -232,8 +230,7 @@ class RecoveryPlanner(Planner):
         return (*OFFSET_CHECKPOINTS, *([META_PROPERTIES] if restores else []))
 
     def _begin(self, paths: Sequence[str], names_partition: bool) -> list[str]:
-        """Begins with the partitions at one PATH; ``names_partition``: it is the directory of one. Returns those to
-        recover."""
+        """Begins with the partitions at a PATH, and returns those to recover. ``names_partition``: PATH is one."""
         self._names_partition, self._is_single = names_partition, len(paths) == 1
         self._ends: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
@@ -382,8 +379,7 @@ class RecoveryPlanner(Planner):
         return self._moved_start(directory, start)
 
     def _moved_start(self, directory: str, start: BrokerStart) -> BrokerStart:
-        """Returns the start of a partition. If it gets another name, its log start is recorded: the checkpoints have
-        no entry of that name."""
+        """Returns the start of a partition. Records the log start for a new name, which no checkpoint knows."""
         return self._with_own_start(directory, start) if start.name else start
 
     def _with_own_start(self, directory: str, start: BrokerStart, begins_with_epochs: bool = False) -> BrokerStart:

@@ -1,5 +1,4 @@
-"""Rebuilds the partitions of remote storage, several at a time, each whole or not at all; resumes an interrupted
-run."""
+"""Rebuilds partitions of remote storage, several at a time, each whole or not at all; resumes interrupted runs."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -59,8 +59,7 @@ class ReplicasDivergeError(KsegError):
 
 
 class Border(NamedTuple):
-    """A batch next to a hole, and its leader epoch. ``is_common``: the other replica has the same records; otherwise it
-    has none of them."""
+    """A batch next to a hole, and its leader epoch. ``is_common``: the other replica has its records, else none."""
 
     part: SalvagedBatches
     epoch: int
@@ -304,8 +303,7 @@ class Agreement:
         return 0 <= behind < epoch or (before is not None and epoch < before.epoch)
 
     def _same_records(self) -> bool:
-        """Whether both batches, which overlap, have common offsets. Raises ReplicasDivergeError if their records
-        differ."""
+        """Whether both overlapping batches have common offsets. Raises ReplicasDivergeError if records differ."""
         a, b = self._a, self._b
         mine, other = a.records(self._scratch), b.records(self._scratch)
         common = mine.keys() & other.keys()
@@ -370,8 +368,7 @@ def conflicting_offsets(unmatched: list[Unmatched], there: Iterator[SalvagedBatc
 
 
 def offsets_here(unmatched: list[Unmatched], holes: list[MissingBatches]) -> dict[int, int]:
-    """Returns the first offset here of each single batch between gaps of the other replica, by its first offset
-    there."""
+    """Returns the first offsets here of single batches between gaps of the other replica, by those there."""
     offered: dict[bytes, int] = {}
     for hole in holes:
         for i, offer in enumerate(hole.offers):

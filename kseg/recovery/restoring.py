@@ -183,8 +183,7 @@ def holder_of(path: str, name: str, nodes: Nodes) -> str | None:
 
 
 def _topic_of(topic_id: str, log_directory: str) -> str | None:
-    """Returns the name of a topic, even a deleted one, by the metadata log of a log directory; None if it has no such
-    id."""
+    """Returns the name of a topic, even a deleted one, by a log directory's metadata log; None for an unknown id."""
     path, read = Place(log_directory) / METADATA_PARTITION, decoder("cluster-metadata")
     for file in list_segments(path):
         with suppress(KsegError, OSError), open_segment(file) as reader:
@@ -213,8 +212,7 @@ class RestorePlanner(RecoveryPlanner):
         super().__init__(options, change, reporter, **more)
 
     def _begin(self, paths: Sequence[str], names_partition: bool) -> list[str]:
-        """As in a recovery; directories that cannot be restored are failures, empty ones with a restored name are
-        displaced."""
+        """As in a recovery; directories that cannot be restored fail, empty ones with a restored name are displaced."""
         paths = super()._begin(paths, names_partition)
         self._restores: dict[str, tuple[str, str]] = {}
         """The new name of each restored directory, and that of an empty one that had it, "" if there is none."""

@@ -135,8 +135,7 @@ _LOG_SWAP = LOG + SWAP
 
 
 def delete_marked(workspace: Workspace) -> None:
-    """Removes the files that are marked as deleted, but for KRaft snapshots (Snapshots.DELETE_SUFFIX). Raises
-    PathError."""
+    """Removes files marked as deleted, but for KRaft snapshots (Snapshots.DELETE_SUFFIX). Raises PathError."""
     names = [name for name in workspace.names(DELETED) if not name.endswith(CHECKPOINT + DELETED)]
     lost = only_copies(workspace.directory) if names else {}
     for name in names:
@@ -342,8 +341,7 @@ class PartitionLoad:
         self._load(is_deleted)
 
     def rebuild(self) -> None:
-        """Loads segments that are intact as planned: recovers each, so that all side files are new. Raises
-        BrokerRefusesError."""
+        """Loads intact planned segments: recovers each, so that all side files are new. Raises BrokerRefusesError."""
         self._rebuilds_all = True
         self._load()
 
@@ -551,8 +549,7 @@ class PartitionLoad:
         return segments.lost_behind(self.workspace.path(segment.log), position)
 
     def _empty(self, segment: BrokerSegment) -> int:
-        """Empties a segment (truncateTo(base)), as a broker does if the index rejects an offset. Returns the bytes
-        removed."""
+        """Empties a segment (truncateTo(base)), whose index rejects an offset. Returns the number of bytes removed."""
         if self._is_loading:
             raise segment.refusal("has lost an index, and offsets that do not rise")
         reason, size = "an offset that does not rise: a broker empties the segment", segment.size
@@ -748,8 +745,7 @@ def _load_07(directory: str, workspace: Workspace, was_clean: bool) -> Recovery:
 
 
 def _valid_end(reader: SegmentReader, path: str) -> int:
-    """Returns the position of the first invalid message. Raises BrokerRefusesError if 0.7 throws an exception for
-    it."""
+    """Returns the position of the first invalid message. Raises BrokerRefusesError if 0.7 throws an exception."""
     position = 0
     while position < reader.end:
         reader.begin_at(position)

@@ -36,8 +36,7 @@ _MAX_BYTES = 64 << 20
 
 
 class _Mark(NamedTuple):
-    """Identifies the batch of a snapshot's entry. A producer may restart its sequences at 0, but not at the same
-    time."""
+    """The batch of a snapshot's entry. A producer may restart its sequences at 0, but not at the same time."""
 
     producer_id: int
     producer_epoch: int
@@ -226,8 +225,7 @@ class CompressedMessages:
 
 
 def offsets_inside(source: Source, part: SalvagedBatches) -> tuple[int, int] | None:
-    """Returns the first and last offset of a compressed v0 message, whose checksum covers its records' offsets; None
-    for all other batches."""
+    """Returns the first and last offset of a compressed v0 message, which its checksum covers; None for others."""
     message = batch_of(source, part, Scratch())
     if message.magic != 0 or not message.header.codec:
         return None
@@ -241,8 +239,7 @@ def reach_of(source: Source, part: SalvagedBatches, scratch: Scratch) -> tuple[i
 
 
 def reach(batch: Message | RecordBatch) -> tuple[int, int, int] | None:
-    """Returns the offsets of the first and the last record and the record count; None if the records are
-    undecodable."""
+    """Returns the first record's offset, the last one's, and the record count; None for undecodable records."""
     first = last = None
     records = 0
     try:

@@ -224,8 +224,7 @@ class Attempt:
         Relocation(self.drafts, self.others, self.load_parts, self.known_offsets, self._evidence).run()
 
     def _without_stranded_end(self) -> list[SegmentDraft]:
-        """Returns the segments without empty ones after the last batch: they would move the log end, and a consumer
-        would wait there forever."""
+        """Returns the segments up to the last batch: empty ones after it would let a consumer wait there forever."""
         drafts = self.drafts
         ends = [draft.next_offset for draft in drafts if not draft.is_empty]
         if not ends or ends[-1] < self.load.start.log_start_offset:
@@ -323,8 +322,7 @@ class Attempt:
             self.workspace.delete(draft.file.removesuffix(LOG) + suffix, reason)
 
     def _write_all(self, drafts: list[SegmentDraft]) -> None:
-        """Writes the new segments to the workspace, after removing files that make none; an unchanged file may be
-        renamed."""
+        """Removes files that make no segment, and writes the new segments; an unchanged file may be renamed."""
         for draft in self.others:
             is_foreign = draft.file in self._foreign
             self._remove(draft, _FOREIGN if is_foreign else "its batches belong to other segments, or are duplicates")
@@ -470,8 +468,7 @@ def _gaps_of(drafts: list[SegmentDraft], is_cleaned: bool) -> list[tuple[int, in
 
 
 def remove_leftovers(workspace: Workspace, sources: Container[str]) -> None:
-    """Removes the files that a broker removes when it starts, or that keep it from starting, except those in
-    ``sources``."""
+    """Removes files that a broker removes when it starts, or that keep it from starting, except ``sources``."""
     delete_marked(workspace)
     for name in workspace.names():
         if name in sources or name.endswith(DELETED):

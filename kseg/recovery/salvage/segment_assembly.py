@@ -27,8 +27,7 @@ from kseg.stores.source import open_source
 
 
 class SegmentSource(NamedTuple):
-    """One file. ``base``: the offset in its name, None if there is none; ``is_named``: whether brokers use such
-    names."""
+    """One file. ``base``: the offset in its name, None for none; ``is_named``: whether brokers use such names."""
 
     name: str
     base: int | None
@@ -405,8 +404,7 @@ def _lies_inside(offset: int, pieces: Sequence[OffsetInterval]) -> bool:
 
 
 def _held_by(source: int | None, pieces: Sequence[OffsetInterval]) -> int:
-    """Returns how many of the first pieces make a segment of a source: it has at least half of their records, and the
-    last piece."""
+    """Returns how many of the first pieces make a segment of a source: it has half of their records, and the last."""
     own = total = held = 0
     for number, piece in enumerate(pieces, 1):
         total += piece.records

@@ -409,8 +409,7 @@ class SegmentDraft:
                     yield held
 
     def leave_out(self, firsts: Collection[int]) -> list[SalvagedBatches]:
-        """Removes and returns the batches with these first offsets, each with the path of its file, "" for the
-        segment's own."""
+        """Removes and returns the batches with these first offsets, with their paths, "" for the segment's own."""
         taken: list[SalvagedBatches] = []
 
         def take(_source: Source, batch: SalvagedBatches) -> None:

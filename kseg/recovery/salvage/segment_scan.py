@@ -89,8 +89,7 @@ class OverlapResolution:
         self._base, self._limit = draft.base, draft.limit
 
     def resolve(self, chosen: list[int], verdicts: dict[int, OverlapResult]) -> dict[int, OverlapResult]:
-        """Returns the verdicts on all parts that are not kept, by number; ``verdicts``: on the parts that were not
-        chosen."""
+        """Returns the verdicts on all parts not kept, by number; ``verdicts``: on those that were not chosen."""
         taken, verdicts = list(chosen), dict(verdicts)
         for number in sorted(verdicts):
             rivals = self._rivals(taken, bisect_left(taken, number), self._parts[number])
@@ -111,8 +110,7 @@ class OverlapResolution:
         return [*islice(found, 2), *islice(others, 2)][:2]
 
     def _judge(self, taken: list[int], at: int, number: int) -> tuple[int, OverlapResult]:
-        """Returns the losing part and its verdict. Two parts that do not overlap may both be kept, in another order
-        than in the file."""
+        """Returns the losing part and its verdict. Parts that do not overlap may both be kept, in another order."""
         one, two = self._parts[taken[at]], self._parts[number]
         if one.first > two.last or two.first > one.last:
             return number, OverlapResult()
@@ -449,8 +447,7 @@ class _Scan:
             self._follow(self._held.count)
 
     def _breaks_of(self, headers: HeaderRows) -> dict[int, tuple[int, int, int]]:
-        """Returns the rows that do not continue the previous one, or need a repair: kind and values of the chain's
-        event."""
+        """Returns the rows that do not continue the previous one, or need a repair: the chain's kind and values."""
         breaks = {}
         chain.follow(headers.rows, headers.count, self._chain)
         for kind, row, a, _, c in self._chain.written():
@@ -663,8 +660,7 @@ class _Scan:
         return kept
 
     def _disproven(self) -> dict[int, OverlapResult]:
-        """Returns the verdicts on single batches that have another offset by the producer snapshots, unless several
-        match."""
+        """Returns the verdicts on single batches that alone match a snapshot's entry, which has another offset."""
         parts, found = self._draft.parts, dict[int, list[int]]()
         if self._evidence is None:
             return {}
@@ -687,8 +683,7 @@ class _Scan:
 
 
 def _records_in(headers: HeaderRows) -> int:
-    """Returns the number of records by the headers of rows; a count above the number of offsets, or of 0, is replaced
-    by that number."""
+    """Returns the record count by the headers; the number of offsets replaces a negative or larger count."""
     counts, firsts, lasts = headers.records, headers.firsts, headers.lasts
     total, span = sum(counts), lasts[-1] - firsts[0] + 1
     if 0 < total <= span and min(counts) >= 0:

@@ -124,8 +124,7 @@ def _copied(copies: list[BatchRow]) -> Iterator[Removed]:
 
 
 def _damaged_offsets(path: str, base: int, bases_behind: list[int], buffers: Buffers) -> list[tuple[int, int]]:
-    """Returns the first and last offsets between intact batches of a segment with damage between them. Raises
-    PathError."""
+    """Returns the first and last offsets between intact batches that damage separates. Raises PathError."""
     found, next_offset, is_damaged = list[tuple[int, int]](), base, False
     with open_survey(path, FULL, buffers) as survey:
         for item in survey:
@@ -173,8 +172,7 @@ class DeletedSegments:
 
 
 def deleted_segments(directory: str, log_start: int = 0) -> DeletedSegments:
-    """Chooses the segments of a partition directory that fit between those of the log, and do not end below a log start
-    offset. Raises PathError."""
+    """Chooses the segments that fit between those of the log, and do not end below a log start. Raises PathError."""
     paths, deleted = _segments_in(directory)
     bases, buffers, found = sorted(paths), Buffers(), DeletedSegments()
     spans: dict[int, SegmentSpan] = {}

@@ -209,8 +209,7 @@ _EMPTY = ", without records"
 
 
 class PartitionReplica(NamedTuple):
-    """A partition directory, and the broker and log directory that it belongs to; leader ``epoch`` and end ``offset``
-    of its log."""
+    """A partition directory, its broker and log directory; leader ``epoch`` and end ``offset`` of its log."""
 
     path: str
     node: int
@@ -354,8 +353,7 @@ class DirectoryTopics:
             self.remarks.append(f"compacted until now: {some(compacted, _MAX_NAMES)}")
 
     def _add_partitions(self, topic: TopicImage, found: Partitions, most_missing: int) -> int:
-        """Adds partitions to a topic, also those that are in no directory: numbers have no holes. Returns the number
-        of these."""
+        """Adds partitions to a topic, also missing ones: numbers have no holes. Returns how many are missing."""
         for number, replicas in found.items():
             if number not in topic.partitions:
                 topic.partitions[number] = self._partition(number, replicas)
@@ -551,8 +549,7 @@ def new_snapshot(
             raise KsegError(f"{where}: {text}: no node would start with a snapshot of it")
         take_out()
         left_out.append(KsegError(f"{where}: {text}"))
-    lost = [topic for topic in image.topics.values() if not topic.partitions]
-    for topic in lost:
+    for topic in [topic for topic in image.topics.values() if not topic.partitions]:
         left_out.append(KsegError(f"{where}: the partitions of topic {topic.name} ({topic.topic_id}) are unknown"))
         del image.topics[topic.topic_id]
     if voters is None and raft.version and not raft.voters:
@@ -710,17 +707,17 @@ def write_new_quorum(
         "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
     }  # fmt: skip
     snapshot = new_snapshot(directory, options.as_of, [voter], topics)
-    properties = f"version=1\ncluster.id={cluster_id}\nnode.id={node}\ndirectory.id={directory_id}\n".encode()
+    properties = f"version=1\ncluster.id={cluster_id}\nnode.id={node}\ndirectory.id={directory_id}\n"
     files = {f"{METADATA_PARTITION}/{name}": file for name, file in snapshot.files.items()}
-    files[META_PROPERTIES] = properties, "the node of the new quorum"
+    files[META_PROPERTIES] = properties.encode(), "the node of the new quorum"
     steps = [Step(CREATE, name, reason, None, len(data)) for name, (data, reason) in files.items()]
     plan = Plan(output, steps, facts=snapshot.facts(output))
     with new_directories(output, change.takes_lock, change.is_dry, model=read[0]) as made:
         if not change.is_dry:
-            folder = made.add(METADATA_PARTITION, model=directory or read[0])
-            for name, (data, _) in snapshot.files.items():
-                Disk().write_file(Place(folder) / name, data, folder)
-            Disk().write_file(Place(made.folder) / META_PROPERTIES, properties, made.folder)
+            made.add(METADATA_PARTITION, model=directory or read[0])
+            for name, (data, _) in files.items():
+                path = Place(made.folder) / name
+                Disk().write_file(path, data, path.parent)
     return plan, snapshot
 
 

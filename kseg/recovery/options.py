@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from kseg.changes.journal import TopicPartition
+from kseg.changes.journal import TopicPartition, topic_partition_of
 from kseg.errors import refuse_if
 from kseg.formats.suffixes import LOG
 from kseg.limits import MAX_ROOT_FILE_BYTES
@@ -47,23 +47,20 @@ def node_file_problems(directory: str, with_properties: bool = True) -> Iterator
     )
     if with_properties and not properties.lexists():
         yield f"{properties}: is missing: a node of KRaft does not start without it; {lost}"
+    new_state = "move it away, and the node begins a new one"
     for path, read, help_ in (
-        *([(properties, text_files.read_meta_properties, lost)] if with_properties else []),
-        (
-            metadata / segment_files.QUORUM_STATE, text_files.read_quorum_state,
-            "move it away, and the node begins a new one",
-        ),
-    ):  # fmt: skip
-        if not path.lexists():
+        (properties, text_files.read_meta_properties, lost),
+        (metadata / segment_files.QUORUM_STATE, text_files.read_quorum_state, new_state),
+    ):
+        if not path.lexists() or (path == properties and not with_properties):
             continue
         try:
             items = list(read(path.head(text_files.MAX_TEXT_BYTES)))
-        except OSError as error:
-            found = [str(error.strerror)]
-        else:
             found = [problem.message for problem in problems_of(items)]
             missing = (text_files.missing_in_kraft(item) for item in items if isinstance(item, MetaProperties))
             found += [text for text in missing if text is not None]
+        except OSError as error:
+            found = [str(error.strerror)]
         if found:
             yield f"{path}: {found[0]}: a node of KRaft does not start with it; {help_}"
 
@@ -105,9 +102,7 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
     known one, that of another topic is removed. Raises BrokerRefusesError if the file is unreadable and no id is known.
     """
     old_name = directory_name(workspace.directory)
-    name = new_name or old_name
-    partition = segment_files.parse_partition_name(name)
-    if partition is None or name != f"{partition[0]}-{partition[1]}":
+    if (partition := topic_partition_of(new_name or old_name)) is None:
         return ""
     has_file = PARTITION_METADATA in workspace
     if (is_metadata := partition[0] == segment_files.METADATA_TOPIC) and (new_name or not has_file):

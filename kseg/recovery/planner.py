@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -10,8 +10,8 @@ from typing import Protocol, TypeVar
 
 from kseg.changes.copies import Rows
 from kseg.changes.driver.command import ChangeOptions, Messages, Planner, Reporter
-from kseg.changes.journal import Known, TopicPartition, topic_partition_of
-from kseg.changes.plan import Content, Plan
+from kseg.changes.journal import Known, TopicPartition, known_root_files, topic_partition_of
+from kseg.changes.plan import Plan
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.suffixes import LOG
 from kseg.node.belonging import Siblings, foreign_segments
@@ -24,7 +24,6 @@ from kseg.recovery import options as recovery_options
 from kseg.recovery.broker.loading import plan_partition
 from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.segments import BrokerSegment, ReplayResult
-from kseg.recovery.moved_rows import MovedRows, names_of
 from kseg.recovery.options import BrokerStart, ReindexOptions, RepairOptions, TopicIds
 from kseg.recovery.result import Recovery, Salvage
 from kseg.recovery.workspace import SPILL_BYTES, BrokerRefusesError, File, Workspace, spill
@@ -35,6 +34,7 @@ from kseg.segment.files import METADATA_TOPIC, directory_name, is_renamed_direct
 from kseg.segment.paths import segment_bytes, some
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles import checkpoints, text_files
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from kseg.sidefiles.problems import problems_of
 from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores.place import Place
@@ -47,9 +47,112 @@ class Root:
     checkpoint file, the offset of each (topic, partition). ``unreadable``: checkpoints that a broker treats as empty,
     with the reason."""
 
-    was_clean: bool = False
-    offsets: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
+    was_clean: bool
+    offsets: Rows = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, known: Known, takes_readable: bool = False) -> "Root":
+        """Parses the files. ``takes_readable``: takes readable entries of a damaged checkpoint; a broker takes none."""
+        root = cls(known.get(segment_files.CLEAN_SHUTDOWN) is not None)
+        for name in OFFSET_CHECKPOINTS:
+            file = known.get(name)
+            items = list(checkpoints.read_offset_checkpoint(file.content if file else b""))
+            if problems := problems_of(items):
+                root.unreadable[name] = problems[0].message
+            root.offsets[name] = {} if problems and not takes_readable else checkpoints.offsets_of(items)
+        return root
+
+
+def rows_at(directory: str) -> Rows:
+    """Returns the rows that a broker takes from the checkpoints of a log directory now. Raises KsegError."""
+    return Root.of(known_root_files(directory, OFFSET_CHECKPOINTS)).offsets
+
+
+class MovedRows:
+    """The rows of checkpoints that partitions have left on other disks of their nodes, and those to be removed there.
+
+    A partition that was moved by hand has no row on its new disk: a broker then starts it with recovery point, high
+    watermark and log start 0. A row on its own disk wins. Everything is read anew: files change during a run. Source:
+    LogManager and LogCleanerManager of Kafka 4.4.0.
+    """
+
+    def __init__(self, nodes: Nodes, warn: Callable[[str], None]) -> None:
+        self._nodes, self._warn = nodes, warn
+
+    def is_possible(self, directory: str) -> bool:
+        """Whether a row can have moved to another log directory: the node of ``directory`` has several."""
+        return bool(self._disks(directory)[1])
+
+    def _disks(self, directory: str) -> tuple[str, list[str]]:
+        """Returns the path of a log directory as its node has it, and the other disks of the node."""
+        node = self._nodes.at(directory)
+        own = node.directory_at(directory)
+        if own is None:
+            return directory, []
+        # Those whose ids do not say that they are of another node.
+        of_node = [one for one in node.directories if None in (one.meta, own.meta) or one.ids == own.ids]
+        return own.path, [one.path for one in of_node if one is not own]
+
+    def _homes(self, disks: Iterable[str]) -> dict[TopicPartition, list[str]]:
+        """Returns the disks on which each partition stands; those that a broker has renamed do not count."""
+        found: dict[TopicPartition, list[str]] = {}
+        for disk in disks:
+            for path in segment_files.own_partitions(disk):
+                if (place := topic_partition_of(path)) is not None and place[0] != METADATA_TOPIC:
+                    found.setdefault(place, []).append(disk)
+        return found
+
+    def carried(self, directory: str, places: Collection[TopicPartition], own: Rows) -> Rows:
+        """Returns the rows of other disks for these partitions of a log directory that have none in ``own``. Warns of
+        those that it does not take, because the rows of several disks differ."""
+        here, others = self._disks(directory)
+        if not others:
+            return {}
+        homes, rows = self._homes([here, *others]), {disk: rows_at(disk) for disk in (here, *others)}
+        found: Rows = {}
+        for place in sorted(places):
+            if homes.get(place) != [here]:
+                continue  # on two disks, and no broker starts
+            for name in OFFSET_CHECKPOINTS:
+                if place in own[name]:
+                    continue
+                # An interrupted run may have put the row here, and removed it there.
+                at = [here] if place in rows[here][name] else [disk for disk in others if place in rows[disk][name]]
+                offsets = [rows[disk][name][place] for disk in at]
+                if len(set(offsets)) > 1 and name != checkpoints.CLEANER_OFFSETS:
+                    self._warn(
+                        f"{os.path.join(directory, name)}: has no entry for {names_of([place])}, and those of other "
+                        "disks differ: none is taken"
+                    )
+                elif offsets:
+                    found.setdefault(name, {})[place] = offsets[-1]  # the last disk wins, as for the log cleaner
+        return found
+
+    def plan_left(
+        self, directory: str, places: Collection[TopicPartition], own: Rows, planned: Mapping[str, Rows]
+    ) -> Plan:
+        """Plans the checkpoints of a log directory, which have the rows ``own``, without those of ``places`` that stand
+        on another disk, with a row there. ``planned``: the rows by disk that a dry run would leave."""
+        plan, (here, others) = Plan(directory), self._disks(directory)
+        disks = [here, *others]
+        homes, rows = self._homes(disks), {disk: planned.get(os.path.realpath(disk)) or rows_at(disk) for disk in disks}
+        for name in OFFSET_CHECKPOINTS:
+            left = set[TopicPartition]()
+            for place in rows[here][name].keys() & set(places):
+                home = homes.get(place, [])
+                if len(home) == 1 and home != [here] and place in rows[home[0]][name]:
+                    left.add(place)
+            if left:
+                reason = f"without the entries of partitions that stand on another disk: {names_of(left)}"
+                content = {place: offset for place, offset in own[name].items() if place not in left}
+                plan.write(name, [checkpoints.build_offset_checkpoint(content)], reason)
+        return plan
+
+
+def names_of(places: Iterable[TopicPartition]) -> str:
+    """Returns the names of partitions, for messages."""
+    return some(sorted("{}-{}".format(*place) for place in places))
 
 
 def partition_of(directory: str) -> tuple[str, int] | None:
@@ -89,7 +192,7 @@ class RecoveryPlanner(Planner):
         options: RepairOptions,
         change: ChangeOptions,
         reporter: Reporter,
-        write_records: WriteRecords | None = None,
+        write_records: WriteRecords = lambda *_: None,
         make_checks: Callable[[Nodes], Checks] | None = None,
         siblings: Siblings | None = None,
     ) -> None:
@@ -113,7 +216,7 @@ class RecoveryPlanner(Planner):
         self._topics = Topics(options.topics, self.nodes)
         self._is_copy = change.output is not None
         """Whether partitions are written to an output."""
-        self._moved = MovedRows(self.nodes)
+        self._moved = MovedRows(self.nodes, reporter.warning)
         self._rows: dict[str, Rows] = {}
         """The rows that the checkpoints of each log directory are to have, by its real path."""
         self._places = set[TopicPartition]()
@@ -124,11 +227,10 @@ class RecoveryPlanner(Planner):
     def root_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """The checkpoints, and meta.properties if it has to be written for a log directory of the nodes."""
         restores = any(node.restored_ids for node in self.nodes.given)
-        return (*checkpoints.OFFSET_CHECKPOINTS, *([META_PROPERTIES] if restores else []))
+        return (*OFFSET_CHECKPOINTS, *([META_PROPERTIES] if restores else []))
 
     def _begin(self, paths: Sequence[str], names_partition: bool) -> list[str]:
-        """Begins with the partitions at one PATH; ``names_partition``: it is the directory of one. Returns those to
-        recover."""
+        """Begins with the partitions at a PATH, and returns those to recover. ``names_partition``: PATH is one."""
         self._names_partition, self._is_single = names_partition, len(paths) == 1
         self._ends: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
@@ -150,7 +252,7 @@ class RecoveryPlanner(Planner):
         epochs = recovery_options.EPOCHS_REBUILT if self._options.rebuilds_epochs else recovery_options.EPOCHS_KEPT
         root = replace(self._root_of(known), was_clean=False)
         plan = self._plan(directory, self._start_of(directory, root, ids, epochs))
-        self._write_broken_records([directory])
+        self._write_records([directory], self._is_dry, self.reporter)
         self._warn_of_unscanned(directory)
         return plan
 
@@ -172,7 +274,7 @@ class RecoveryPlanner(Planner):
             with self.failures.of(path):
                 tasks.append((path, self._start_of(path, root, ids, epochs)))
         plans = self._plans(tasks)
-        self._write_broken_records([plan.directory for plan in plans])
+        self._write_records([plan.directory for plan in plans], self._is_dry, self.reporter)
         self._warn_of_unscanned(directory)
         for problem in recovery_options.node_file_problems(
             directory, self.nodes.at(directory).restored_properties(directory) is None
@@ -187,13 +289,11 @@ class RecoveryPlanner(Planner):
         self._places |= places
         self._carried = self._moved.carried(directory, places, root.offsets)
         for name, rows in self._carried.items():
-            root.offsets[name] = {**root.offsets.get(name, {}), **rows}
-        for line in self._moved.ambiguous:
-            self.reporter.warning(line)
+            root.offsets[name] |= rows
 
     def plan_root_again(self, directory: str, planned: Known, is_dry: bool) -> Plan:
         return self._moved.plan_left(
-            directory, self._places, self._root_of(planned).offsets, self._rows if is_dry else None
+            directory, self._places, self._root_of(planned).offsets, self._rows if is_dry else {}
         )
 
     def changes_root_again(self, directory: str) -> bool:
@@ -249,25 +349,12 @@ class RecoveryPlanner(Planner):
         return partition_of(directory)
 
     def _root_of(self, known: Known) -> Root:
-        """Parses the contents of the files as the command has read them. A salvage takes the readable entries of
-        a damaged checkpoint, a broker none."""
-        root = Root(known.get(segment_files.CLEAN_SHUTDOWN) is not None)
-        for name in checkpoints.OFFSET_CHECKPOINTS:
-            file = known.get(name)
-            items = list(checkpoints.read_offset_checkpoint(file.content if file else b""))
-            problems = problems_of(items)
-            if problems:
-                root.unreadable[name] = problems[0].message
-            root.offsets[name] = {} if problems and not self._options.is_salvage else checkpoints.offsets_of(items)
-        return root
+        """Returns the files as the command has read them. A salvage takes what can be read of a damaged checkpoint."""
+        return Root.of(known, takes_readable=self._options.is_salvage)
 
     def name_of_copy(self, directory: str, is_single: bool) -> str:
         """Returns the name that a partition directory gets."""
         return own_name(directory) if self._is_copy and self._is_single else directory_name(directory)
-
-    def _write_broken_records(self, directories: list[str]) -> None:
-        if self._write_records is not None:
-            self._write_records(directories, self._is_dry, self.reporter)
 
     def _topic_ids(self, root: str) -> TopicIds:
         return TopicIds(self.nodes.at(root), root, self._given_id)
@@ -292,8 +379,7 @@ class RecoveryPlanner(Planner):
         return self._moved_start(directory, start)
 
     def _moved_start(self, directory: str, start: BrokerStart) -> BrokerStart:
-        """Returns the start of a partition. If it gets another name, its log start is recorded: the checkpoints have
-        no entry of that name."""
+        """Returns the start of a partition. Records the log start for a new name, which no checkpoint knows."""
         return self._with_own_start(directory, start) if start.name else start
 
     def _with_own_start(self, directory: str, start: BrokerStart, begins_with_epochs: bool = False) -> BrokerStart:
@@ -473,8 +559,7 @@ def plan_partitions(tasks: Sequence[PartitionStart], jobs: int) -> Generator[Out
 
     with closing(in_processes(min(jobs, len(small)), len(chunks), lambda _: plan, _DIED)) as sent:
         for number, task in enumerate(tasks):
-            found = _received(next(sent)) if number in chosen else None
-            yield outcome_of(plan_partition, *task) if found is None else found
+            yield _received(next(sent)) if number in chosen else outcome_of(plan_partition, *task)
 
 
 def _is_small(directory: str) -> bool:
@@ -499,19 +584,16 @@ def outcome_of(plan: Callable[[str, BrokerStart], T], directory: str, start: Bro
         return PathError(f"{error.filename or directory}: {error.strerror or error}")
 
 
-def _plan_to_send(directory: str, start: BrokerStart) -> Outcome | None:
-    """Returns None for a plan that cannot be sent, because its content is generated on reading."""
+def _plan_to_send(directory: str, start: BrokerStart) -> Outcome:
+    """Returns an outcome without views of this process's memory or temporary files."""
     found = outcome_of(plan_partition, directory, replace(start, jobs=1))
-    if isinstance(found, Recovery):
-        if any(isinstance(step.pieces, Content) for step in found.plan.steps):
-            return None
-        for i, step in enumerate(found.plan.steps):  # without views of this process's memory or temporary files
-            pieces = tuple(bytes(piece) if isinstance(piece, memoryview) else piece for piece in step.pieces)
-            found.plan.steps[i] = replace(step, pieces=pieces)
+    for i, step in enumerate(found.plan.steps if isinstance(found, Recovery) else ()):
+        pieces = tuple(bytes(piece) if isinstance(piece, memoryview) else piece for piece in step.pieces)
+        found.plan.steps[i] = replace(step, pieces=pieces)
     return found
 
 
-def _received(found: Outcome | None) -> Outcome | None:
+def _received(found: Outcome) -> Outcome:
     """Returns an outcome. Content of all partitions beyond SPILL_BYTES is moved to temporary files."""
     if isinstance(found, Recovery):
         steps = found.plan.steps

@@ -1,5 +1,4 @@
-"""Rebuilds the partitions of remote storage, several at a time, each whole or not at all; resumes an interrupted
-run."""
+"""Rebuilds partitions of remote storage, several at a time, each whole or not at all; resumes interrupted runs."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -380,7 +379,6 @@ class Rebuild:
     def __init__(self, options: RestoreOptions, logs: str | None, change: ChangeOptions) -> None:
         self.options, self.change, self.beside = options, change, list[str]()
         self._logs = None if logs is None else LocalLogs(logs)
-        self._log_directory = logs
         self._destination = Destination(options)
         storage = open_storage(options.from_remote or "", private_keys(options.private_keys))
         self.left_out: list[ReplicaOffsets] = []
@@ -435,7 +433,7 @@ class Rebuild:
     def _output(self, place: str) -> AbstractContextManager[ResumableOutput]:
         options = self.options
         facts: dict[str, object] = {  # must be equal when an interrupted run is resumed
-            "store": options.from_remote, "topics": list(options.topics), "logs": self._log_directory,
+            "store": options.from_remote, "topics": list(options.topics), "logs": self._logs and self._logs.directory,
             "newCluster": options.new_cluster, "topicId": options.topic_id, "name": options.name,
             "resetEpochs": options.resets_epochs,
         }  # fmt: skip

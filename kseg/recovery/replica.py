@@ -8,11 +8,11 @@ replica is not changed.
 import os
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import groupby, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.changes.plan import ReplicaOffsets
 from kseg.errors import KsegError, PathError
@@ -21,6 +21,7 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG, SNAPSHOT
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
+from kseg.limits import MAX_OFFSET
 from kseg.node.log_directory import topic_id_at
 from kseg.recovery.broker.segments import LARGEST_POSITION
 from kseg.recovery.options import BrokerStart
@@ -31,15 +32,7 @@ from kseg.recovery.salvage.salvage import Attempt, plan_salvage
 from kseg.recovery.salvage.segment_draft import SalvagedBatches, SegmentDraft, batch_of, batches_of
 from kseg.recovery.salvage.segment_scan import BatchFilter, scan_segment
 from kseg.recovery.workspace import leading_offset
-from kseg.segment.files import (
-    LAST_OFFSET,
-    METADATA_TOPIC,
-    SegmentFile,
-    directory_name,
-    list_segments,
-    parse_partition_name,
-    segment_stem,
-)
+from kseg.segment.files import METADATA_TOPIC, SegmentFile, directory_name, list_segments, parse_partition_name
 from kseg.segment.items import Problem, Record
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores.place import Place
@@ -66,8 +59,7 @@ class ReplicasDivergeError(KsegError):
 
 
 class Border(NamedTuple):
-    """A batch next to a hole, and its leader epoch. ``is_common``: the other replica has the same records; otherwise it
-    has none of them."""
+    """A batch next to a hole, and its leader epoch. ``is_common``: the other replica has its records, else none."""
 
     part: SalvagedBatches
     epoch: int
@@ -311,8 +303,7 @@ class Agreement:
         return 0 <= behind < epoch or (before is not None and epoch < before.epoch)
 
     def _same_records(self) -> bool:
-        """Whether both batches, which overlap, have common offsets. Raises ReplicasDivergeError if their records
-        differ."""
+        """Whether both overlapping batches have common offsets. Raises ReplicasDivergeError if records differ."""
         a, b = self._a, self._b
         mine, other = a.records(self._scratch), b.records(self._scratch)
         common = mine.keys() & other.keys()
@@ -329,7 +320,7 @@ class Agreement:
         return bool(common)
 
 
-def _fitting(source: Source, part: SalvagedBatches, max_bytes: int, limit: int = LAST_OFFSET) -> SalvagedBatches | None:
+def _fitting(source: Source, part: SalvagedBatches, max_bytes: int, limit: int = MAX_OFFSET) -> SalvagedBatches | None:
     """Returns the first batches of a part within a size and up to an offset; None if there are none."""
     fitting = None
     for batch in batches_of(source, part):
@@ -377,8 +368,7 @@ def conflicting_offsets(unmatched: list[Unmatched], there: Iterator[SalvagedBatc
 
 
 def offsets_here(unmatched: list[Unmatched], holes: list[MissingBatches]) -> dict[int, int]:
-    """Returns the first offset here of each single batch between gaps of the other replica, by its first offset
-    there."""
+    """Returns the first offsets here of single batches between gaps of the other replica, by those there."""
     offered: dict[bytes, int] = {}
     for hole in holes:
         for i, offer in enumerate(hole.offers):
@@ -443,31 +433,19 @@ def plan_from_replica(
     files = [file for file in list_segments(replica_directory) if file.kind == LOG and file.base_offset is not None]
     if not files:
         raise PathError(f"{replica_directory}: holds no segment")
-    is_same_log = (
-        None not in ids and names[0] is not None and names[0][0] != METADATA_TOPIC
-    )  # that has no id of its own
+    # The metadata topic has no id of its own.
+    is_same_log = None not in ids and names[0] is not None and names[0][0] != METADATA_TOPIC
     make_attempt = partial(FillingAttempt, files, is_same_log)
     return plan_salvage(directory, start, lambda: is_compacted, batch_filter, make_attempt)
 
 
 class FillingAttempt(Attempt):
     """An attempt that fills gaps with batches of a replica's ``files``. ``is_same_log``: both are of the same topic by
-    its id; the others are those of `Attempt`."""
+    its id; ``more``: the parameters of `Attempt`."""
 
-    def __init__(
-        self,
-        files: list[SegmentFile],
-        is_same_log: bool,
-        directory: str,
-        start: BrokerStart,
-        scratch: Scratch,
-        is_compacted: Callable[[], bool],
-        batch_filter: BatchFilter,
-        rejected: Mapping[int, Problem],
-        keeps_snapshots: bool,
-    ) -> None:
-        super().__init__(directory, start, scratch, is_compacted, batch_filter, rejected, keeps_snapshots)
-        self._files, self._is_sparse, self._is_same_log = files, is_compacted(), is_same_log
+    def __init__(self, files: list[SegmentFile], is_same_log: bool, *more: Any) -> None:
+        super().__init__(*more)
+        self._files, self._is_sparse, self._is_same_log = files, self._may_be_compacted(), is_same_log
         self.replica_bases = {Place(file.path).absolute: file.base_offset or 0 for file in files}
 
     def known_offsets(self, prints: set[bytes]) -> dict[bytes, int]:
@@ -593,7 +571,7 @@ class FillingAttempt(Attempt):
                 if i:
                     drafts[i - 1].limit = min(drafts[i - 1].limit, base - 1)
                     drafts[i - 1].is_last = False
-                drafts.insert(i, SegmentDraft("", base, behind, segment_stem(base) + LOG))
+                drafts.insert(i, SegmentDraft("", base, behind))
             draft = drafts[i]
             free_bytes = LARGEST_POSITION - draft.size
             if part.size <= free_bytes and part.last <= draft.limit:

@@ -4,10 +4,10 @@ cluster, or out of remote storage."""
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from kseg.changes.apply import Keeping
@@ -26,7 +26,7 @@ from kseg.options.declaration import INPUT, RULES, PathKind, given_in, option, r
 from kseg.recovery import options as recovery_options
 from kseg.recovery.leftovers import deleted_segments, has_records
 from kseg.recovery.options import BrokerStart, RepairOptions
-from kseg.recovery.planner import Checks, RecoveryPlanner, WriteRecords, partition_of
+from kseg.recovery.planner import RecoveryPlanner, partition_of
 from kseg.recovery.result import Recovery
 from kseg.segment.files import MAX_NAME_BYTES, is_renamed_directory, list_segments, own_name, parse_partition_name
 from kseg.sidefiles import checkpoints
@@ -184,8 +184,7 @@ def holder_of(path: str, name: str, nodes: Nodes) -> str | None:
 
 
 def _topic_of(topic_id: str, log_directory: str) -> str | None:
-    """Returns the name of a topic, even a deleted one, by the metadata log of a log directory; None if it has no such
-    id."""
+    """Returns the name of a topic, even a deleted one, by a log directory's metadata log; None for an unknown id."""
     for _, _, value in records_in(list_segments(Place(log_directory) / METADATA_PARTITION)):
         with suppress(MessageError):
             fields = read_framed(value, CLUSTER_METADATA).fields
@@ -202,22 +201,15 @@ class RestorePlanner(RecoveryPlanner):
 
     _options: RestoreOptions
 
-    def __init__(
-        self,
-        options: RestoreOptions,
-        change: ChangeOptions,
-        reporter: Reporter,
-        write_records: WriteRecords | None = None,
-        make_checks: Callable[[Nodes], Checks] | None = None,
-    ) -> None:
+    def __init__(self, options: RestoreOptions, change: ChangeOptions, reporter: Reporter, **more: Any) -> None:
+        """``more``: as of `RecoveryPlanner`."""
         self._destination = Destination(options)
         self._bounds: dict[TopicPartition, LogBounds] = {}
         """Those of all restored partitions, under their new names."""
-        super().__init__(options, change, reporter, write_records, make_checks)
+        super().__init__(options, change, reporter, **more)
 
     def _begin(self, paths: Sequence[str], names_partition: bool) -> list[str]:
-        """As in a recovery; directories that cannot be restored are failures, empty ones with a restored name are
-        displaced."""
+        """As in a recovery; directories that cannot be restored fail, empty ones with a restored name are displaced."""
         paths = super()._begin(paths, names_partition)
         self._restores: dict[str, tuple[str, str]] = {}
         """The new name of each restored directory, and that of an empty one that had it, "" if there is none."""
@@ -310,33 +302,29 @@ class RestorePlanner(RecoveryPlanner):
         return self._with_own_start(directory, start, begins_with_epochs=is_new)
 
     def _with_log_start(self, directory: str, start: BrokerStart, log_start: int, first_base: int) -> BrokerStart:
-        if self._options.undeletes:
-            start, log_start, first_base = self._with_deleted(directory, start, log_start, first_base)
+        """Adds the deleted segments to restore, before which the log may start."""
         if self._options.name is not None:
             self._has_new_start.add(directory)
-        return super()._with_log_start(directory, start, log_start, first_base)
-
-    def _with_deleted(
-        self, path: str, start: BrokerStart, log_start: int, first_base: int
-    ) -> tuple[BrokerStart, int, int]:
-        kept = 0 if self._names_partition or self._options.topics else log_start
-        found = deleted_segments(path, kept)
+        if not self._options.undeletes:
+            return super()._with_log_start(directory, start, log_start, first_base)
+        kept, warn = 0 if self._names_partition or self._options.topics else log_start, self.reporter.warning
+        found = deleted_segments(directory, kept)
         for file, reason in found.skipped[:_MAX_LISTED]:
-            self.reporter.warning(f"{file}: not restored: {reason}")
+            warn(f"{file}: not restored: {reason}")
         if (more := len(found.skipped) - _MAX_LISTED) > 0:
-            self.reporter.warning(f"{path}: {more} more deleted segments are not restored")
+            warn(f"{directory}: {more} more deleted segments are not restored")
         for segment in found.restored:
             if not segment.is_intact:
-                self.reporter.warning(f"{path}: the segment of offset {segment.base_offset} is damaged: kseg verify")
+                warn(f"{directory}: the segment of offset {segment.base_offset} is damaged: kseg verify")
         if found.restored and found.restored[0].base_offset < max(log_start, first_base):
             first_base = found.restored[0].base_offset
             log_start = max(kept, first_base)
-            self.reporter.warning(
-                f"{path}: the log starts at offset {log_start} again; retention deletes old segments again: "
+            warn(
+                f"{directory}: the log starts at offset {log_start} again; retention deletes old segments again: "
                 "change the topic's settings before a broker starts"
             )
-        epochs = max(start.epochs, recovery_options.EPOCHS_REPAIRED)
-        return replace(start, deleted=found, epochs=epochs), log_start, first_base
+        start = replace(start, deleted=found, epochs=max(start.epochs, recovery_options.EPOCHS_REPAIRED))
+        return super()._with_log_start(directory, start, log_start, first_base)
 
     @property
     def _changes_undamaged(self) -> bool:

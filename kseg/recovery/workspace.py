@@ -65,9 +65,6 @@ def spill(files: Iterable[File]) -> None:
         file.pieces = tuple(pieces)  # in place: whoever else has the file lets its bytes go, too
 
 
-_LIMIT = 1 << 63
-
-
 def leading_offset(name: str) -> int | None:
     """Returns the number before the first dot of a name (LogFileUtils.offsetFromFile); None if there is none."""
     stem, dot, _ = name.partition(".")
@@ -75,7 +72,7 @@ def leading_offset(name: str) -> int | None:
     if not dot or not (digits.isascii() and digits.isdigit()) or len(digits.lstrip("0")) > 19:
         return None
     offset = int(stem)
-    return offset if -_LIMIT <= offset < _LIMIT else None
+    return offset if -(1 << 63) <= offset < 1 << 63 else None
 
 
 class BrokerRefusesError(KsegError):

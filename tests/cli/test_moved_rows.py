@@ -11,7 +11,7 @@ from cli.command import TESTDATA, Kseg, files
 from cli.dying import on, points
 from kseg.changes.lock import locked
 from kseg.node.node import Nodes
-from kseg.recovery.moved_rows import MovedRows, rows_at
+from kseg.recovery.planner import MovedRows, rows_at
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from node.disks import dealt, rows_of, write_rows
 
@@ -108,6 +108,6 @@ def test_a_dry_run_counts_on_no_rows_that_it_would_remove(tmp_path: Path) -> Non
     """Rows stay where the partition was if the disk that has it now would have none."""
     disks = [str(disk) for disk in moved(tmp_path)]
     write_rows(Path(disks[1]) / RECOVERED, [*rows_of(Path(disks[1]) / RECOVERED), ["few", "1", "18"]])
-    rows, places = MovedRows(Nodes(disks)), [("few", 1)]
-    assert [step.file for step in rows.plan_left(disks[0], places, rows_at(disks[0]), None).steps] == [RECOVERED]
-    assert rows.plan_left(disks[0], places, rows_at(disks[0]), {os.path.realpath(disks[1]): {}}).steps == []
+    rows, places, no_rows = MovedRows(Nodes(disks), print), [("few", 1)], {name: {} for name in OFFSET_CHECKPOINTS}
+    assert [step.file for step in rows.plan_left(disks[0], places, rows_at(disks[0]), {}).steps] == [RECOVERED]
+    assert rows.plan_left(disks[0], places, rows_at(disks[0]), {os.path.realpath(disks[1]): no_rows}).steps == []

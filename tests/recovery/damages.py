@@ -50,21 +50,17 @@ def _over(chunk: bytes, at: int, data: bytes) -> bytes:
     return chunk[:at] + data[: len(chunk) - at] + chunk[at + len(data) :]
 
 
-def _flip(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
-    i = damage.at(here)
-    at = damage.place % len(here[i])
-    here[i] = _over(here[i], at, bytes([here[i][at] ^ (1 << damage.amount % 8)]))
+Kind = Callable[[Damage, list[bytes], list[bytes]], None]
 
 
-def _header(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
-    """A byte of what lies outside the checksum of v2."""
-    i = damage.at(here)
-    here[i] = _over(here[i], damage.place % 17, bytes([damage.amount % 256]))
+def _inside(change: Callable[[Damage, bytes, int], bytes]) -> Kind:
+    """Damage inside a chunk: ``change`` gets the chunk and a place in it."""
 
+    def do(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
+        i = damage.at(here)
+        here[i] = change(damage, here[i], damage.place % len(here[i]))
 
-def _zero(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
-    i = damage.at(here)
-    here[i] = _over(here[i], damage.place % len(here[i]), bytes(1 + damage.amount % 512))
+    return do
 
 
 def _cut(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
@@ -78,13 +74,6 @@ def _remove(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
 
 def _insert(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
     here.insert(damage.at(here), damage.nonsense)
-
-
-def _part(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
-    """Nonsense in the middle of a batch."""
-    i = damage.at(here)
-    at = damage.place % len(here[i])
-    here[i] = here[i][:at] + damage.nonsense + here[i][at:]
 
 
 def _swap(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
@@ -110,14 +99,15 @@ def _empty(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
     here.clear()
 
 
-KINDS: dict[str, Callable[[Damage, list[bytes], list[bytes]], None]] = {
-    "flip": _flip,
-    "header": _header,
-    "zero": _zero,
+KINDS: dict[str, Kind] = {
+    "flip": _inside(lambda damage, chunk, at: _over(chunk, at, bytes([chunk[at] ^ (1 << damage.amount % 8)]))),
+    # A byte of what lies outside the checksum of v2.
+    "header": _inside(lambda damage, chunk, _: _over(chunk, damage.place % 17, bytes([damage.amount % 256]))),
+    "zero": _inside(lambda damage, chunk, at: _over(chunk, at, bytes(1 + damage.amount % 512))),
     "cut": _cut,
     "remove": _remove,
     "insert": _insert,
-    "part": _part,
+    "part": _inside(lambda damage, chunk, at: chunk[:at] + damage.nonsense + chunk[at:]),
     "swap": _swap,
     "double": _double,
     "move": _move,

@@ -89,16 +89,6 @@ def test_too_much_for_memory_goes_to_a_file(tasks: list[PartitionStart], monkeyp
     )
 
 
-def test_unsendable_content_is_planned_again(tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = list(map(steps, outcomes(tasks, 1)))
-    monkeypatch.setattr(planner, "_plan_to_send", _nothing)
-    assert list(map(steps, outcomes(tasks, 2))) == expected
-
-
-def _nothing(*_task: object) -> None:
-    return None
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a forked process has the replaced function")
 def test_a_process_that_dies_is_told(tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "plan_partition", lambda *_: os._exit(9))

@@ -15,7 +15,8 @@ from kseg.recovery import workspace as module
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import Workspace
 from recovery.partitions import PLAIN, START, TESTDATA, contents, copy_of, recover
-from recovery.salvage.test_segment_files import batches_in, log_of
+from recovery.salvage.test_segment_files import log_of
+from segment.segments import entries
 
 # Bytes that the disk cannot give: salvage reads around them, and keeps the file they lie in.
 
@@ -28,7 +29,7 @@ def test_batches_around_unreadable_bytes_are_kept(tmp_path: Path, page: int, fai
     data = path.read_bytes()
     assert len(data) > 3 * PAGE
     lost, at = list[bytes](), 0
-    for batch in batches_in(data):
+    for batch in entries(data):
         if at < (page + 1) * PAGE and at + len(batch) > page * PAGE:
             lost.append(batch)
         at += len(batch)

@@ -46,7 +46,7 @@ from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart, repa
 from kseg.recovery.result import Cut, Loss, Recovery
 from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, leading_offset
 from kseg.releases.release import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
-from kseg.segment.files import segment_stem
+from kseg.segment.files import LAST_OFFSET, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
@@ -131,13 +131,11 @@ def correct_index_versions(segment: BrokerSegment) -> None:
 # A .swap is a complete new segment that replaces others, after compaction or a split (KAFKA-6264). Before 3.0 it is
 # recovered when all others are loaded; since then it is only renamed.
 
-_LONG_MAX = (1 << 63) - 1
 _LOG_SWAP = LOG + SWAP
 
 
 def delete_marked(workspace: Workspace) -> None:
-    """Removes the files that are marked as deleted, but for KRaft snapshots (Snapshots.DELETE_SUFFIX). Raises
-    PathError."""
+    """Removes files marked as deleted, but for KRaft snapshots (Snapshots.DELETE_SUFFIX). Raises PathError."""
     names = [name for name in workspace.names(DELETED) if not name.endswith(CHECKPOINT + DELETED)]
     lost = only_copies(workspace.directory) if names else {}
     for name in names:
@@ -154,15 +152,15 @@ def handle_leftovers(workspace: Workspace, era: Era) -> list[str]:
     for name in list(swaps) if era.swap_handling == SWAP_RECOVERED else ():
         # The indexes of a .swap, or those that it replaces, are rebuilt.
         kinds = INDEX_SUFFIXES if era.has_producers else (INDEX,)
-        stem = next((name.removesuffix(kind + SWAP) for kind in kinds if name.endswith(kind + SWAP)), None)
-        if stem is not None and era.deletes_index_swaps:
+        stem, dot, kind = name.removesuffix(SWAP).rpartition(".")
+        if dot + kind in kinds and era.deletes_index_swaps:
             swaps.remove(name)
             workspace.delete(name, "belongs to a swap whose indexes are rebuilt")
-        elif stem is not None or name.endswith(_LOG_SWAP):
-            for kind in kinds:
-                workspace.delete((stem or name.removesuffix(_LOG_SWAP)) + kind, "is replaced by a cleaned segment")
+        elif dot + kind in (*kinds, LOG):
+            for each in kinds:
+                workspace.delete(stem + each, "is replaced by a cleaned segment")
     if era.marks_splits:
-        lowest = min((workspace.offset_of(name) for name in cleaned), default=_LONG_MAX)
+        lowest = min((workspace.offset_of(name) for name in cleaned), default=LAST_OFFSET)
         for name in list(swaps):
             if workspace.offset_of(name) >= lowest:
                 swaps.remove(name)
@@ -187,7 +185,7 @@ def handle_leftovers(workspace: Workspace, era: Era) -> list[str]:
 
 def _rename_all(workspace: Workspace, swaps: list[str], by_first: bool) -> None:
     """Replaces all segments from the base of the lowest new one to the end of the highest."""
-    lowest, highest = _LONG_MAX, -1
+    lowest, highest = LAST_OFFSET, -1
     for name in swaps:
         if name.endswith(_LOG_SWAP):
             base = workspace.offset_of(name)
@@ -202,10 +200,6 @@ def _rename_all(workspace: Workspace, swaps: list[str], by_first: bool) -> None:
             workspace.delete(name, "is replaced by a cleaned segment")
     for name in swaps:
         workspace.rename(name, name.removesuffix(SWAP), "completes an interrupted swap")
-
-
-_ZERO = bytes(4)
-"""The new bytes of partitionLeaderEpoch."""
 
 
 def epoch_positions(headers: HeaderRows) -> Iterator[int]:
@@ -226,9 +220,8 @@ def reset_epochs(workspace: Workspace, segment: BrokerSegment) -> None:
     done = 0
     for headers in segment.headers():
         for position in epoch_positions(headers):
-            pieces += workspace.slice(segment.log, done, position - done)
-            pieces.append(_ZERO)
-            done = position + len(_ZERO)
+            pieces += [*workspace.slice(segment.log, done, position - done), bytes(4)]
+            done = position + 4
     if pieces:
         pieces += workspace.slice(segment.log, done, segment.size - done)
         workspace.write(segment.log, pieces, "leader epochs are set to 0")
@@ -348,8 +341,7 @@ class PartitionLoad:
         self._load(is_deleted)
 
     def rebuild(self) -> None:
-        """Loads segments that are intact as planned: recovers each, so that all side files are new. Raises
-        BrokerRefusesError."""
+        """Loads intact planned segments: recovers each, so that all side files are new. Raises BrokerRefusesError."""
         self._rebuilds_all = True
         self._load()
 
@@ -557,8 +549,7 @@ class PartitionLoad:
         return segments.lost_behind(self.workspace.path(segment.log), position)
 
     def _empty(self, segment: BrokerSegment) -> int:
-        """Empties a segment (truncateTo(base)), as a broker does if the index rejects an offset. Returns the bytes
-        removed."""
+        """Empties a segment (truncateTo(base)), whose index rejects an offset. Returns the number of bytes removed."""
         if self._is_loading:
             raise segment.refusal("has lost an index, and offsets that do not rise")
         reason, size = "an offset that does not rise: a broker empties the segment", segment.size
@@ -754,8 +745,7 @@ def _load_07(directory: str, workspace: Workspace, was_clean: bool) -> Recovery:
 
 
 def _valid_end(reader: SegmentReader, path: str) -> int:
-    """Returns the position of the first invalid message. Raises BrokerRefusesError if 0.7 throws an exception for
-    it."""
+    """Returns the position of the first invalid message. Raises BrokerRefusesError if 0.7 throws an exception."""
     position = 0
     while position < reader.end:
         reader.begin_at(position)

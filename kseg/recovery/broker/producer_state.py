@@ -190,8 +190,7 @@ class ProducerStateManager:
             self._workspace.delete(name, reason)
 
     def truncate_and_reload(self, log_start: int, end: int) -> None:
-        """Removes snapshots outside (log_start, end] and loads the newest one left, unless the state is that at
-        ``end``."""
+        """Removes snapshots outside (log_start, end] and loads the newest one left, unless the state is at ``end``."""
         for offset in sorted(self.offsets):
             if offset <= log_start:
                 self.delete_snapshot(offset, f"is not above offset {log_start}, where the log starts")
@@ -200,8 +199,6 @@ class ProducerStateManager:
         if end != self.end_offset:
             self._load(log_start)
             return
-        if not self._era.keeps_snapshot_of_each_segment:
-            self.delete_snapshots_below(log_start)
         self.end_offset = max(self.end_offset, log_start)
         self.snapshot_offset = max(self.offsets, default=log_start)
 
@@ -289,8 +286,7 @@ class ProducerStateManager:
         return None if problems_of(items) else entries_of(items)
 
     def remove_stray_snapshots(self, base_offsets: set[int]) -> None:
-        """Removes snapshots, except those at the base of a segment, and the largest other one if it is above the last
-        base."""
+        """Removes all snapshots but those at segment bases, and the largest other one if it is above the last base."""
         self.load_names()
         strays = sorted(self.offsets.keys() - base_offsets)
         if strays and strays[-1] > max(base_offsets):
@@ -312,8 +308,7 @@ class ProducerStateManager:
     # broker.
 
     def is_old_format(self) -> bool:
-        """Whether the newest batch of the log is of v0 or v1; stands for the topic's message format, which is
-        unknown."""
+        """Whether the newest batch of the log is of v0 or v1; stands for the unknown message format of the topic."""
         for name in reversed(self._workspace.names(LOG)):
             magic = -1
             for headers in self._segment_of(name.removesuffix(LOG), self._workspace.offset_of(name)).headers():

@@ -124,7 +124,7 @@ class AcceptedBatches:
                 yield from some
         while self.position < self.size:
             windows = Windows(extent, self.position, self.size, walk=False, buffers=self.buffers)
-            yield from _headers_in(windows)
+            yield from (HeaderRows(rows, count) for rows, count, _ in windows.headers())
             self.position = windows.position
             if self.position >= self.size or (found := self._beyond_windows()) is None:
                 return
@@ -133,7 +133,7 @@ class AcceptedBatches:
 
     def _part(self, buffers: Buffers, start: int, end: int) -> tuple[int, list[HeaderRows]]:
         windows = Windows(self.source.extent, start, end, walk=False, buffers=buffers)
-        found = list(_headers_in(windows))
+        found = [HeaderRows(rows, count) for rows, count, _ in windows.headers()]
         return windows.position, found
 
     def _beyond_windows(self) -> HeaderRows | None:
@@ -149,11 +149,6 @@ class AcceptedBatches:
         if not crc_holds(self.source.buffer, self.position, self.position + size, magic >= MAGIC_V2):
             return None
         return headers_of(self.source.buffer[self.position : self.position + size], [(0, size)], self.position)
-
-
-def _headers_in(windows: Windows) -> Iterator[HeaderRows]:
-    for rows, count, _ in windows.headers():
-        yield HeaderRows(rows, count)
 
 
 LARGEST_POSITION = 0x7FFFFFFF
@@ -212,8 +207,7 @@ class BadFrameError(Exception):
 
 
 class BrokerSegment:
-    """One segment of a workspace. A file name is ``stem``, the suffix of the file's kind, and ``suffix`` (such as
-    .swap)."""
+    """One segment of a workspace. File names are ``stem``, the suffix of a kind, and ``suffix`` (such as .swap)."""
 
     def __init__(self, workspace: Workspace, stem: str, base_offset: int, suffix: str = "") -> None:
         self.workspace = workspace
@@ -472,8 +466,7 @@ class BrokerSegment:
                 headers[i] = row._replace(first_offset=self.first_offset_at(position, row.size, row.magic))
 
     def first_offset_at(self, position: int, size: int, magic: int) -> int:
-        """Returns the offset of the first record of a v0 or v1 message. Raises BrokerRefusesError if it cannot be
-        decompressed."""
+        """Returns the first offset in a v0 or v1 message. Raises BrokerRefusesError if it cannot be decompressed."""
         try:
             message = Message(self.read(position, size), position, size, magic, True, self._scratch)
             for found in message.rows():
@@ -579,8 +572,7 @@ def remaining(directory: str, bases: Iterable[int], scanned: Mapping[int, Segmen
 
 
 def lost_behind(path: str, position: int) -> Loss:
-    """Returns the loss from a position of a .log on. Raises PathError if the file, or some of its bytes, cannot be
-    read."""
+    """Returns the loss from a position of a .log on. Raises PathError if any of its bytes cannot be read."""
     code, state = "", kernel.Chain()
     with open_segment(path) as reader:
         if position:
@@ -607,8 +599,7 @@ def lost_behind(path: str, position: int) -> Loss:
 
 
 def intact_in(path: str, ranges: Sequence[Damage], scratch: Scratch) -> list[Loss]:
-    """Returns the intact batches at the start of each of these ranges of a file. Raises PathError if the file cannot
-    be read."""
+    """Returns the intact batches at the start of each of these ranges. Raises PathError if the file is unreadable."""
     if not ranges:
         return []
     with open_source(path) as source:

@@ -9,10 +9,9 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.errors import PathError
-from kseg.formats import message_set
 from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.record_batch import HEADER_BYTES, OFFSETS_BYTES, offsets_of, parse_header
 from kseg.formats.rows import Scratch, UndecodableError
@@ -23,10 +22,10 @@ from kseg.kernel.records.records import sequence_after
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.salvage.segment_draft import SalvagedBatches, batch_of
 from kseg.recovery.workspace import MAX_SIDE_FILE_BYTES, Workspace, leading_offset
-from kseg.segment.items import Damage, Message, RecordBatch
+from kseg.segment.items import Message, RecordBatch
 from kseg.segment.reader import crc_holds
 from kseg.segment.survey import HeaderRows
-from kseg.sidefiles.indexes import OffsetIndex, TimeIndex
+from kseg.sidefiles.indexes import EntryFile, OffsetIndex, TimeIndex
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import read_producer_snapshot
 from kseg.stores.place import Place
@@ -37,8 +36,7 @@ _MAX_BYTES = 64 << 20
 
 
 class _Mark(NamedTuple):
-    """Identifies the batch of a snapshot's entry. A producer may restart its sequences at 0, but not at the same
-    time."""
+    """The batch of a snapshot's entry. A producer may restart its sequences at 0, but not at the same time."""
 
     producer_id: int
     producer_epoch: int
@@ -121,10 +119,7 @@ class OffsetEvidence:
         """Returns the first offset by the offset index. Brokers up to 1.1 index first offsets, later ones the last
         offset of an append. If the entry is neither of the batch, the neighbouring entries decide which of the two it
         is."""
-        with _opened(source.path, INDEX) as side:
-            if side is None:
-                return None
-            index = OffsetIndex(side.buffer, leading_offset(os.path.basename(source.path)) or 0)
+        with _entries(source.path, INDEX, OffsetIndex) as index:
             i = bisect_left(range(len(index)), part.start, key=lambda k: index[k].position)
             if i >= len(index) or index[i].position != part.start:
                 return None
@@ -143,12 +138,9 @@ class OffsetEvidence:
         some releases that of the record."""
         batch = batch_of(source, part, self._scratch)
         timestamp = batch.max_timestamp
-        with _opened(source.path, TIME_INDEX) as side:
-            if side is None or timestamp < 0:
-                return None
-            index = TimeIndex(side.buffer, leading_offset(os.path.basename(source.path)) or 0)
+        with _entries(source.path, TIME_INDEX, TimeIndex) as index:
             i = bisect_left(range(len(index)), timestamp, key=lambda k: index[k].timestamp)
-            if i >= len(index) or index[i].timestamp != timestamp:
+            if timestamp < 0 or i >= len(index) or index[i].timestamp != timestamp:
                 return None
             offset = index[i].offset
             is_here = any(record.offset == offset and record.timestamp == timestamp for record in batch)
@@ -156,15 +148,14 @@ class OffsetEvidence:
 
 
 @contextmanager
-def _opened(path: str, suffix: str) -> Iterator[Source | None]:
-    """Yields the index of a .log with that suffix; None if it is missing or unreadable."""
-    index_path = Place(path).with_ending(LOG, suffix)
-    source = None
+def _entries(path: str, suffix: str, kind: type[EntryFile[Any]]) -> Iterator[EntryFile[Any] | tuple[()]]:
+    """Yields the entries of the index of a .log with that suffix; none if it is missing or unreadable."""
+    index_path, source = Place(path).with_ending(LOG, suffix), None
     with suppress(OSError, PathError):
         if path.endswith(LOG) and index_path.size() <= MAX_SIDE_FILE_BYTES:
             source = open_source(index_path)
     with source or nullcontext() as opened:
-        yield opened
+        yield () if opened is None else kind(opened.buffer, leading_offset(os.path.basename(path)) or 0)
 
 
 def reach_at(source: Source, position: int) -> tuple[int, int] | None:
@@ -180,13 +171,13 @@ _MIN_OFFSET = -(1 << 62)
 
 
 class CompressedMessages:
-    """The compressed v0 and v1 messages of one file, whose first offset is known only after decompression."""
+    """The compressed v0 and v1 messages of one file, whose first offset is known only after decompression.
+
+    ``has_holes``: whether any had fewer records than offsets, as the log cleaner leaves them.
+    """
 
     def __init__(self, source: Source, scratch: Scratch) -> None:
-        self._source = source
-        self._scratch = scratch
-        self.has_holes = False
-        """Whether any had fewer records than offsets, as the log cleaner leaves them."""
+        self._source, self._scratch, self.has_holes = source, scratch, False
 
     def open(self, headers: HeaderRows, before: int) -> dict[int, bytes]:
         """Fills in the first offsets of batches, which follow an offset. Returns repaired first bytes by position:
@@ -220,43 +211,39 @@ class CompressedMessages:
         """
         data = head + bytes(self._source.buffer[position + len(head) : position + size])
         message = Message(data, position, size, magic, True, self._scratch)
-        found = self._reach(message)
-        if magic == 1 and (found is None or found[1] != message.last_offset):
+        found, own = reach(message), message.last_offset
+        if magic == 1 and (found is None or found[1] != own):
             # Inside v1 messages, offsets are relative to the message's own, which may be too small to count back from.
             data = _LARGE_OFFSET.to_bytes(8, "big") + data[8:]
-            found = self._reach(Message(data, position, size, 1, True, self._scratch))
-            if found is not None:
-                last = max(message.last_offset, _MIN_OFFSET)
-                return last - (found[1] - found[0]), last
-        return found or (message.last_offset, message.last_offset)
-
-    def _reach(self, message: Message) -> tuple[int, int] | None:
-        found = reach(message)
+            if (found := reach(Message(data, position, size, 1, True, self._scratch))) is not None:
+                own = max(own, _MIN_OFFSET)
+                found = own - (found[1] - found[0]), own, found[2]
         if found is None:
-            return None
-        first, last, records = found
-        self.has_holes |= last - first >= records
-        return first, last
+            return own, own
+        self.has_holes |= found[1] - found[0] >= found[2]
+        return found[:2]
 
 
 def offsets_inside(source: Source, part: SalvagedBatches) -> tuple[int, int] | None:
-    """Returns the first and last offset of a compressed v0 message, whose checksum covers its records' offsets; None
-    for all other batches."""
-    data = part.leading_bytes(source, part.size)
-    if data[ENTRY_MAGIC] != 0 or not message_set.parse_header(data).codec:
+    """Returns the first and last offset of a compressed v0 message, which its checksum covers; None for others."""
+    message = batch_of(source, part, Scratch())
+    if message.magic != 0 or not message.header.codec:
         return None
-    message = Message(data, 0, len(data), 0, True, Scratch())
     found = reach(message)
     return found[:2] if found and (found[0] > 0 or found[1] == message.last_offset) else None
 
 
-def reach(message: Message | RecordBatch) -> tuple[int, int, int] | None:
-    """Returns the offsets of the first and the last record and the record count; None if the records are
-    undecodable."""
+def reach_of(source: Source, part: SalvagedBatches, scratch: Scratch) -> tuple[int, int, int] | None:
+    """As `reach`, of a part of one batch."""
+    return reach(batch_of(source, part, scratch))
+
+
+def reach(batch: Message | RecordBatch) -> tuple[int, int, int] | None:
+    """Returns the first record's offset, the last one's, and the record count; None for undecodable records."""
     first = last = None
     records = 0
     try:
-        for rows in message.rows():
+        for rows in batch.rows():
             first = rows.rows[ROW_OFFSET] if first is None else first
             last = rows.rows[(rows.count - 1) * ROW_WIDTH + ROW_OFFSET]
             records += rows.count
@@ -268,30 +255,20 @@ def reach(message: Message | RecordBatch) -> tuple[int, int, int] | None:
 _OFFSET_BITS = 63
 
 
-def with_right_header(source: Source, damage: Damage) -> bytes | None:
-    """Returns the first bytes, with right length and magic, of the single batch that a damaged range is; None if it is
+def with_right_header(source: Source, position: int, size: int) -> bytes | None:
+    """Returns the first bytes, with right length and magic, of the single batch that a broken range is; None if it is
     no batch.
 
     Offset and leader epoch are unchanged.
     """
-    if not MIN_BYTES <= damage.length <= MAX_BATCH_BYTES:
+    if not MIN_BYTES <= size <= MAX_BATCH_BYTES:
         return None
-    head = bytes(source.buffer[damage.position : damage.position + V2_CRC])
-    length = (damage.length - ENTRY_OVERHEAD).to_bytes(4, "big")
-    if head[ENTRY_MAGIC] < MAGIC_V2 and crc_holds(source.buffer, damage.position, damage.end):
+    head, length = bytes(source.buffer[position : position + V2_CRC]), (size - ENTRY_OVERHEAD).to_bytes(4, "big")
+    if head[ENTRY_MAGIC] < MAGIC_V2 and crc_holds(source.buffer, position, position + size):
         return head[:ENTRY_SIZE] + length
-    if damage.length > HEADER_BYTES and crc_holds(source.buffer, damage.position, damage.end, is_v2=True):
+    if size > HEADER_BYTES and crc_holds(source.buffer, position, position + size, is_v2=True):
         return head[:ENTRY_SIZE] + length + head[ENTRY_OVERHEAD:ENTRY_MAGIC] + b"\2"
     return None
-
-
-def with_right_magic(source: Source, position: int, size: int) -> bytes | None:
-    """Returns the first 17 bytes of a v2 batch whose magic is wrong; None if it is no such batch."""
-    if size <= HEADER_BYTES or source.buffer[position + ENTRY_MAGIC] == MAGIC_V2:
-        return None
-    if not crc_holds(source.buffer, position, position + size, is_v2=True):
-        return None
-    return bytes(source.buffer[position : position + ENTRY_MAGIC]) + b"\2"
 
 
 def with_first_offset(data: bytes, first: int, last: int) -> bytes:

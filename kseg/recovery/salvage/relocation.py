@@ -212,8 +212,7 @@ class Relocation:
         return is_beside and last - first == part.last - part.first and own.around(first, last) is not None
 
     def _place_proven(self, runs: list[MisplacedRun]) -> list[MisplacedRun]:
-        """Puts batches at the offsets that their own records prove, else the other replica, else a producer snapshot.
-        Returns the others."""
+        """Puts batches where their own records, else a replica, else a snapshot prove them. Returns the others."""
         read: list[tuple[MisplacedRun, bytes, tuple[int, int] | None, int | None]] = []
         for run in runs:
             with open_source(run.own.path) as source:
@@ -266,8 +265,7 @@ class Relocation:
         return False
 
     def _swap_out(self, home: SegmentDraft, number: int, part: SalvagedBatches) -> bool:
-        """Puts a batch that fills a gap in the place of a smaller one, if the smaller one fills the only gap of its
-        size."""
+        """Puts a batch that fills a gap in the place of a smaller one, if that one fills the only gap of its size."""
         other = home.parts[number]
         span = other.last - other.first
         gaps = [gap for gap in home.gaps(False) if gap[1] - gap[0] == span and not part.first <= gap[0] <= part.last]
@@ -279,8 +277,7 @@ class Relocation:
         return True
 
     def _is_older(self, source: Source, one: SalvagedBatches, other: SalvagedBatches) -> bool:
-        """Whether the first batch of a part has an older format or a smaller timestamp than the first batch of
-        another."""
+        """Whether a part's first batch has an older format or a smaller timestamp than another part's first batch."""
         a, b = (batch_of(source, next(batches_of(source, part)), self._scratch) for part in (one, other))
         if min(a.max_timestamp, b.max_timestamp) < 0:
             return a.magic < b.magic
@@ -310,8 +307,7 @@ class Relocation:
         return -1
 
     def _first_by_evidence(self, run: MisplacedRun, low: int, high: int) -> int:
-        """Returns the first offset between ``low`` and ``high`` by side files, or the only one that is one bit away;
-        else -1."""
+        """Returns the first offset between two others by side files, or the only one that is one bit away; else -1."""
         part = run.part
         with open_source(run.own.path) as source:
             known_first = self.evidence.indicated_offset(source, part) if self.evidence else None
@@ -338,8 +334,8 @@ def _fingerprint(run: MisplacedRun) -> bytes:
 def _moved(own: SegmentDraft, part: SalvagedBatches, first: int, last: int) -> SalvagedBatches:
     """Returns a batch of the file of ``own`` at other offsets."""
     with open_source(own.path) as source:
-        head = part.head or bytes(source.buffer[part.start : part.start + ENTRY_MAGIC + 1])
-        head = with_first_offset(head.ljust(ENTRY_MAGIC + 1, b"\0"), first, last) + part.head[ENTRY_SIZE:]
+        data = part.leading_bytes(source, ENTRY_MAGIC + 1)
+    head = with_first_offset(data, first, last) + part.head[ENTRY_SIZE:]
     return part._replace(first=first, last=last, head=head)
 
 

@@ -7,10 +7,10 @@ finds nothing more to truncate, and builds all side files.
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 
 from kseg.changes.accepted_gaps import accepted_gaps
 from kseg.changes.plan import Plan, Range, Removed, ReplicaOffsets
@@ -26,7 +26,7 @@ from kseg.recovery.broker.producer_state import produced
 from kseg.recovery.broker.segments import BrokerSegment, intact_in, remaining
 from kseg.recovery.options import EPOCHS_REPAIRED, BrokerStart, repair_topic_id
 from kseg.recovery.result import Cut, Salvage
-from kseg.recovery.salvage.header_repair import OffsetEvidence, with_right_header, with_right_magic
+from kseg.recovery.salvage.header_repair import OffsetEvidence, with_right_header
 from kseg.recovery.salvage.relocation import Relocation
 from kseg.recovery.salvage.segment_assembly import assemble, segment_sources
 from kseg.recovery.salvage.segment_draft import SegmentDraft, batch_of, batches_of, repair_epochs
@@ -41,11 +41,6 @@ from kseg.sidefiles.text_files import PARTITION_METADATA
 from kseg.stores.place import Place
 from kseg.stores.source import open_source
 
-MakeAttempt = Callable[
-    [str, BrokerStart, Scratch, Callable[[], bool], BatchFilter, Mapping[int, Problem], bool], "Attempt"
-]
-"""Has the parameters of `Attempt`."""
-
 _MAX_ATTEMPTS = 3
 _FOREIGN = "its batches belong to another partition"
 _MISNAMED = "a segment is named by its base offset"
@@ -56,30 +51,27 @@ def plan_salvage(
     start: BrokerStart,
     is_compacted: Callable[[], bool] = lambda: False,
     batch_filter: BatchFilter | None = None,
-    make_attempt: MakeAttempt | None = None,
+    make_attempt: "Callable[..., Attempt] | None" = None,
 ) -> Salvage:
     """Plans the salvage. ``is_compacted``: whether gaps may come from the log cleaner, called if the log does not show
-    it; ``batch_filter``: the intact batches to drop; ``make_attempt``: makes an `Attempt` of a subclass.
+    it; ``batch_filter``: the intact batches to drop; ``make_attempt``: has the parameters of `Attempt`.
 
     Batches that a broker's loader rejects are left out of a further attempt. Raises TransactionConflictError if it
     would reject the last one, too, and BrokerRefusesError if a broker would not start for another reason than damage of
     a .log.
     """
+    make_attempt = partial(make_attempt or Attempt, directory, start, Scratch(), is_compacted)
     rejected: dict[int, Problem] = {}
-    left, keeps_snapshots, batch_filter = _MAX_ATTEMPTS, True, batch_filter or BatchFilter()
-    while True:
-        attempt = (make_attempt or Attempt)(
-            directory, start, Scratch(), is_compacted, batch_filter, rejected, keeps_snapshots
-        )
-        left -= 1
+    keeps_snapshots, batch_filter = True, batch_filter or BatchFilter()
+    for _ in range(_MAX_ATTEMPTS - 1):
+        attempt = make_attempt(batch_filter, rejected, keeps_snapshots)
         try:
             return attempt.plan()
         except TransactionConflictError:
-            if not left:
-                raise
             found = attempt.transaction_conflicts()
             # If no batch contradicts another one, the open transaction comes from a snapshot.
             rejected, keeps_snapshots = rejected | found, keeps_snapshots and bool(found)
+    return make_attempt(batch_filter, rejected, keeps_snapshots).plan()
 
 
 def forecast_salvage(directory: str, start: BrokerStart, scratch: Scratch) -> tuple[int, list[tuple[int, int]], bool]:
@@ -232,8 +224,7 @@ class Attempt:
         Relocation(self.drafts, self.others, self.load_parts, self.known_offsets, self._evidence).run()
 
     def _without_stranded_end(self) -> list[SegmentDraft]:
-        """Returns the segments without empty ones after the last batch: they would move the log end, and a consumer
-        would wait there forever."""
+        """Returns the segments up to the last batch: empty ones after it would let a consumer wait there forever."""
         drafts = self.drafts
         ends = [draft.next_offset for draft in drafts if not draft.is_empty]
         if not ends or ends[-1] < self.load.start.log_start_offset:
@@ -256,14 +247,50 @@ class Attempt:
                 owners[part.path or draft.path].cut_out(why.code, part.start, part.size, why.message)
 
     def transaction_conflicts(self) -> dict[int, Problem]:
-        """Returns the batches to leave out, by first offset, after `plan` has raised TransactionConflictError."""
+        """Returns the batches to leave out, by first offset, of producers that write outside of their own open
+        transaction: a broker does not start on such a log. To be called after `plan` has raised
+        TransactionConflictError.
 
-        def headers() -> Iterator[HeaderRows]:
-            for draft in self.drafts:
-                self.load_parts(draft)
-                yield from draft.headers()
+        ProducerAppendInfo.appendDataBatch of Kafka 4.3.1 raises InvalidTxnStateException for a batch that is not
+        transactional while its producer has a transaction open. A producer is either transactional or not: the producer
+        snapshots say which, else the kind of batch of which it has fewer is left out; markers are transactional. For
+        equal numbers the kind that is rarer in the log is left out, then the kind with fewer records.
+        """
+        known = self._evidence.snapshots.transactional
+        batches, records = Counter[tuple[int | None, bool]](), Counter[tuple[int | None, bool]]()
+        for producer_id, attributes, _, count in self._produced():
+            is_transactional = attributes & TRANSACTIONAL > 0
+            batches[producer_id, is_transactional] += 1
+            batches[None, is_transactional] += 1  # of all producers
+            records[producer_id, is_transactional] += max(count, 0)
 
-        return transaction_conflicts(headers, self._evidence.snapshots.transactional)
+        def keeps_transactional(producer_id: int) -> bool:
+            for counts, one in ((batches, producer_id), (batches, None), (records, producer_id)):
+                if counts[one, True] != counts[one, False]:
+                    return counts[one, True] > counts[one, False]
+            return True
+
+        found = dict[int, Problem]()
+        open_firsts = defaultdict[int, list[int]](list)
+        """The first offsets of the data batches of each producer's open transaction."""
+        for producer_id, attributes, first, _ in self._produced():
+            if attributes & CONTROL:
+                open_firsts[producer_id].clear()
+            elif attributes & TRANSACTIONAL:
+                open_firsts[producer_id].append(first)
+            elif open_firsts[producer_id]:
+                text = f"producer {producer_id} writes outside of its open transaction: a broker does not load it"
+                keeps_open = known.get(producer_id, keeps_transactional(producer_id))
+                wrong = [first] if keeps_open else open_firsts.pop(producer_id)
+                found |= dict.fromkeys(wrong, Problem("transaction-state", text))
+        return found
+
+    def _produced(self) -> Iterator[tuple[int, int, int, int]]:
+        """Yields the batches of the log that have a producer, as `produced`."""
+        for draft in self.drafts:
+            self.load_parts(draft)
+            for headers in draft.headers():
+                yield from produced(headers)
 
     def _scan_file(self, name: str, base: int | None, behind: int | None) -> SegmentDraft:
         if (stranger := self._foreign.get(name)) is not None:
@@ -295,8 +322,7 @@ class Attempt:
             self.workspace.delete(draft.file.removesuffix(LOG) + suffix, reason)
 
     def _write_all(self, drafts: list[SegmentDraft]) -> None:
-        """Writes the new segments to the workspace, after removing files that make none; an unchanged file may be
-        renamed."""
+        """Removes files that make no segment, and writes the new segments; an unchanged file may be renamed."""
         for draft in self.others:
             is_foreign = draft.file in self._foreign
             self._remove(draft, _FOREIGN if is_foreign else "its batches belong to other segments, or are duplicates")
@@ -352,20 +378,16 @@ class Attempt:
         if draft in self._removed:
             return self._removed[draft]
         found, listed = self._result, sorted(draft.cuts, key=lambda cut: cut.position)
-        losses = intact_in(draft.path, listed, self.scratch)
-        found.cuts += [
-            Cut(draft.file, cut.position, cut.length, loss, message=cut.message)
-            for cut, loss in zip(listed, losses, strict=True)
-        ]
+        removed = self._removed[draft] = list[Removed]()
+        for cut, loss in zip(listed, intact_in(draft.path, listed, self.scratch), strict=True):
+            found.cuts.append(Cut(draft.file, cut.position, cut.length, loss, message=cut.message))
+            reason = f"{cut.code}: {cut.message}"
+            removed.append(Removed(cut.position, cut.length, reason, *loss.offsets, loss.records or None))
         found.more_cuts += draft.more_cuts
         found.ambiguous += draft.ambiguous
         found.moved += sum(not (part.head or part.path in self.replica_bases) for part in draft.extra)
         found.repaired += draft.repaired if draft.name else 0
-        self._removed[draft] = [
-            Removed(cut.position, cut.length, f"{cut.code}: {cut.message}", *loss.offsets, loss.records or None)
-            for cut, loss in zip(listed, losses, strict=True)
-        ]
-        return self._removed[draft]
+        return removed
 
     def _gaps(self, drafts: list[SegmentDraft]) -> list[tuple[int, int]]:
         """Returns the gaps of the plan: offsets that are missing afterwards, except those that the cleaner removed
@@ -446,8 +468,7 @@ def _gaps_of(drafts: list[SegmentDraft], is_cleaned: bool) -> list[tuple[int, in
 
 
 def remove_leftovers(workspace: Workspace, sources: Container[str]) -> None:
-    """Removes the files that a broker removes when it starts, or that keep it from starting, except those in
-    ``sources``."""
+    """Removes files that a broker removes when it starts, or that keep it from starting, except ``sources``."""
     delete_marked(workspace)
     for name in workspace.names():
         if name in sources or name.endswith(DELETED):
@@ -459,53 +480,6 @@ def remove_leftovers(workspace: Workspace, sources: Container[str]) -> None:
             is_of_broker = len(stem) == 20 and stem.isascii() and stem.isdigit() and leading_offset(name) is not None
             if not is_of_broker or "." in rest:
                 workspace.delete(name, "belongs to no segment")
-
-
-_CODE = "transaction-state"
-_LOG = -1
-"""Stands for all producers, whose ids are at least 0."""
-
-
-def transaction_conflicts(
-    headers: Callable[[], Iterable[HeaderRows]], known: Mapping[int, bool] | None = None
-) -> dict[int, Problem]:
-    """Returns the batches to leave out, by first offset, of producers that write outside of their own open transaction:
-    a broker does not start on such a log. Each call of ``headers`` yields all batches of the log, rising; ``known``:
-    whether producers are transactional.
-
-    ProducerAppendInfo.appendDataBatch of Kafka 4.3.1 raises InvalidTxnStateException for a batch that is not
-    transactional while its producer has a transaction open. A producer is either transactional or not: the producer
-    snapshots say which, else the kind of batch of which it has fewer is left out; markers are transactional. For equal
-    numbers the kind that is rarer in the log is left out, then the kind with fewer records.
-    """
-    batches, records = Counter[tuple[int, bool]](), Counter[tuple[int, bool]]()
-    for producer_id, attributes, _, count in chain.from_iterable(map(produced, headers())):
-        is_transactional = attributes & TRANSACTIONAL > 0
-        batches[producer_id, is_transactional] += 1
-        batches[_LOG, is_transactional] += 1
-        records[producer_id, is_transactional] += max(count, 0)
-
-    def keeps_transactional(producer_id: int) -> bool:
-        for counts, one in ((batches, producer_id), (batches, _LOG), (records, producer_id)):
-            if counts[one, True] != counts[one, False]:
-                return counts[one, True] > counts[one, False]
-        return True
-
-    found = dict[int, Problem]()
-    open_firsts = defaultdict[int, list[int]](list)
-    """The first offsets of the data batches of each producer's open transaction."""
-    for producer_id, attributes, first, _ in chain.from_iterable(map(produced, headers())):
-        if attributes & CONTROL:
-            open_firsts[producer_id].clear()
-        elif attributes & TRANSACTIONAL:
-            open_firsts[producer_id].append(first)
-        elif open_firsts[producer_id]:
-            text = f"producer {producer_id} writes outside of its open transaction: a broker does not load it"
-            if (known or {}).get(producer_id, keeps_transactional(producer_id)):
-                found[first] = Problem(_CODE, text)
-            else:
-                found.update({first: Problem(_CODE, text) for first in open_firsts.pop(producer_id)})
-    return found
 
 
 def files_of(directory: str) -> list[SegmentFile]:
@@ -525,7 +499,7 @@ def broken_batches(file: SegmentFile, scratch: Scratch) -> Iterator[Batch]:
         for item in reader.runs():
             if isinstance(item, Damage):
                 batch = reader.broken_batch(item)
-                if batch is not None and with_right_header(reader.source, item) is None:
+                if batch is not None and with_right_header(reader.source, item.position, item.length) is None:
                     yield batch
                 continue
             states = item.rows[FRAME_STATE : item.count * FRAME_WIDTH : FRAME_WIDTH].tolist()
@@ -536,6 +510,6 @@ def broken_batches(file: SegmentFile, scratch: Scratch) -> Iterator[Batch]:
                 if state & CRC_RIGHT:
                     is_unproven = any(problem.code == "undecodable-records" for problem in batch.check())
                 else:
-                    is_unproven = with_right_magic(reader.source, batch.position, batch.size) is None
+                    is_unproven = with_right_header(reader.source, batch.position, batch.size) is None
                 if is_unproven:
                     yield batch

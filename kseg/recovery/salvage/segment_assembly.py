@@ -16,15 +16,8 @@ from kseg.formats.suffixes import CHECKPOINT, CLEANED, DELETED, LOG, SIDE_SUFFIX
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
 from kseg.recovery.broker.segments import LeaderEpochs
-from kseg.recovery.salvage.header_repair import one_bit_away, reach
-from kseg.recovery.salvage.segment_draft import (
-    EXCESS_OFFSETS,
-    MisplacedRun,
-    SalvagedBatches,
-    SegmentDraft,
-    batch_of,
-    batches_of,
-)
+from kseg.recovery.salvage.header_repair import one_bit_away, reach_of
+from kseg.recovery.salvage.segment_draft import EXCESS_OFFSETS, MisplacedRun, SalvagedBatches, SegmentDraft, batches_of
 from kseg.recovery.workspace import Workspace, leading_offset
 from kseg.segment.files import LAST_OFFSET, OWN_PREFIX, SIDE_NAMES, segment_stem
 from kseg.segment.paths import first_base_offset, has_intact_batch, holds_batches
@@ -34,8 +27,7 @@ from kseg.stores.source import open_source
 
 
 class SegmentSource(NamedTuple):
-    """One file. ``base``: the offset in its name, None if there is none; ``is_named``: whether brokers use such
-    names."""
+    """One file. ``base``: the offset in its name, None for none; ``is_named``: whether brokers use such names."""
 
     name: str
     base: int | None
@@ -247,7 +239,7 @@ def _check_end(run: MisplacedRun, behind: int) -> None:
         i = parts.at_position(part.start)
         low = parts[i].last if i >= 0 else run.own.base - 1
         firsts = one_bit_away(source, part, low, behind)
-        found = reach(batch_of(source, part, Scratch()))
+        found = reach_of(source, part, Scratch())
         if len(firsts) == 1:
             run.expected = firsts[0]
         elif not firsts and found is not None and found[1] < behind:
@@ -412,8 +404,7 @@ def _lies_inside(offset: int, pieces: Sequence[OffsetInterval]) -> bool:
 
 
 def _held_by(source: int | None, pieces: Sequence[OffsetInterval]) -> int:
-    """Returns how many of the first pieces make a segment of a source: it has at least half of their records, and the
-    last piece."""
+    """Returns how many of the first pieces make a segment of a source: it has half of their records, and the last."""
     own = total = held = 0
     for number, piece in enumerate(pieces, 1):
         total += piece.records
@@ -447,7 +438,7 @@ def overflow(draft: SegmentDraft, next_base: int | None) -> list[SegmentDraft]:
     groups: list[list[MisplacedRun]] = []
     for run in _tail(draft, next_base):
         if run.part.last > (made or [draft])[-1].limit:
-            made.append(SegmentDraft("", run.part.first, next_base, segment_stem(run.part.first) + LOG))
+            made.append(SegmentDraft("", run.part.first, next_base))
             groups.append([])
         groups[-1].append(run)
     # Without a cleaner nothing explains such distances between offsets.
@@ -500,7 +491,7 @@ def assemble(
 
     def read(bounds: SegmentBounds) -> SegmentDraft:
         if bounds.source is None:
-            return SegmentDraft("", bounds.base, bounds.behind, segment_stem(bounds.base) + LOG)
+            return SegmentDraft("", bounds.base, bounds.behind)
         return scan(sources[bounds.source].name, bounds.base, bounds.behind)
 
     by_name = _rising(_names(sources))

@@ -18,6 +18,7 @@ from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, 
 from kseg.kernel.layout.rows import be32
 from kseg.limits import FRAMES_PER_CALL
 from kseg.recovery.broker.segments import LARGEST_POSITION, AcceptedBatches
+from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage, Message, RecordBatch
 from kseg.segment.survey import HeaderRows, headers_of
 from kseg.segment.writer import LARGEST_DELTA
@@ -211,16 +212,16 @@ class SegmentDraft:
     makes none; ``file``: the present name of the file. A released draft has no parts until its file is read again.
     """
 
-    def __init__(self, path: str, base: int | None, next_base: int | None, name: str = "", file: str = "") -> None:
-        """``base``: None for a file that makes no segment; ``next_base``: that of the next segment, None for the
-        last."""
+    def __init__(self, path: str, base: int | None, next_base: int | None, file: str = "") -> None:
+        """``path``: "" for a segment without a file of its own; ``base``: None for a file that makes no segment;
+        ``next_base``: that of the next segment, None for the last."""
         self.path = path
         self.base = NO_OFFSET if base is None else base
         highest = NO_OFFSET if base is None else base + LARGEST_DELTA
         self.limit = highest if next_base is None else min(next_base - 1, highest)
         self.is_last = base is not None and next_base is None
-        self.name = name
-        self.file = file or name
+        self.name = "" if path else segment_stem(self.base) + LOG
+        self.file = file or self.name
         self.parts = Parts(self.base)
         self.extra: list[SalvagedBatches] = []
         self.cuts: list[Damage] = []
@@ -408,8 +409,7 @@ class SegmentDraft:
                     yield held
 
     def leave_out(self, firsts: Collection[int]) -> list[SalvagedBatches]:
-        """Removes and returns the batches with these first offsets, each with the path of its file, "" for the
-        segment's own."""
+        """Removes and returns the batches with these first offsets, with their paths, "" for the segment's own."""
         taken: list[SalvagedBatches] = []
 
         def take(_source: Source, batch: SalvagedBatches) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kseg.findings.table import DROP_UNDECODABLE, KINDS
 from kseg.formats.record_batch import ABORT, COMMIT, HEADER_BYTES, KRAFT_VOTERS, LEADER_CHANGE, offsets_of
-from kseg.formats.rows import Scratch, UndecodableError, int64s
+from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.layout.headers import CODEC, CONTROL, ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, LEGACY_FLAGS, MAGIC_V2
 from kseg.kernel.layout.rows import be32
 from kseg.kernel.scan import headers as chain
@@ -89,8 +89,7 @@ class OverlapResolution:
         self._base, self._limit = draft.base, draft.limit
 
     def resolve(self, chosen: list[int], verdicts: dict[int, OverlapResult]) -> dict[int, OverlapResult]:
-        """Returns the verdicts on all parts that are not kept, by number; ``verdicts``: on the parts that were not
-        chosen."""
+        """Returns the verdicts on all parts not kept, by number; ``verdicts``: on those that were not chosen."""
         taken, verdicts = list(chosen), dict(verdicts)
         for number in sorted(verdicts):
             rivals = self._rivals(taken, bisect_left(taken, number), self._parts[number])
@@ -111,8 +110,7 @@ class OverlapResolution:
         return [*islice(found, 2), *islice(others, 2)][:2]
 
     def _judge(self, taken: list[int], at: int, number: int) -> tuple[int, OverlapResult]:
-        """Returns the losing part and its verdict. Two parts that do not overlap may both be kept, in another order
-        than in the file."""
+        """Returns the losing part and its verdict. Parts that do not overlap may both be kept, in another order."""
         one, two = self._parts[taken[at]], self._parts[number]
         if one.first > two.last or two.first > one.last:
             return number, OverlapResult()
@@ -159,10 +157,8 @@ class OverlapResolution:
         return loser.number, OverlapResult(doubt=doubt)
 
     def _records(self, part: SalvagedBatches) -> int:
-        try:
-            return sum(rows.count for rows in segment_draft.batch_of(self._source, part, self._scratch).rows())
-        except UndecodableError:
-            return 0
+        found = header_repair.reach_of(self._source, part, self._scratch)
+        return found[2] if found else 0
 
 
 UNDECODABLE = frozenset(code for code, kind in KINDS.items() if kind.repair == DROP_UNDECODABLE)
@@ -181,7 +177,7 @@ class BatchFilter:
     A broker's loader decodes the first record of a control batch with a producer id (`read_marker`): if it is
     malformed, the broker does not start, or truncates the log. A control batch without a producer id hides its records
     from consumers. The loader also rejects a producer that writes outside of its open transaction: see
-    `kseg.recovery.salvage.salvage.transaction_conflicts`.
+    `kseg.recovery.salvage.salvage.Attempt.transaction_conflicts`.
 
     ``dropped_offsets``: the ``offsets`` found in a batch so far.
     """
@@ -347,7 +343,7 @@ class _Scan:
         self._draft.has_epochs = True  # batches inside the range have no rows
         self._chain.is_after_damage = True
         self._is_joined = False
-        head = header_repair.with_right_header(self._behind, damage)
+        head = header_repair.with_right_header(self._behind, damage.position, damage.length)
         if head is None:
             self._cut_range(damage)
         else:
@@ -451,8 +447,7 @@ class _Scan:
             self._follow(self._held.count)
 
     def _breaks_of(self, headers: HeaderRows) -> dict[int, tuple[int, int, int]]:
-        """Returns the rows that do not continue the previous one, or need a repair: kind and values of the chain's
-        event."""
+        """Returns the rows that do not continue the previous one, or need a repair: the chain's kind and values."""
         breaks = {}
         chain.follow(headers.rows, headers.count, self._chain)
         for kind, row, a, _, c in self._chain.written():
@@ -515,7 +510,7 @@ class _Scan:
         if following is None or following[0] != behind.last_offset + 1:
             return False
         part = SalvagedBatches(one.position, one.end, one.first_offset, one.last_offset)
-        found = header_repair.reach(segment_draft.batch_of(self._source, part, self._scratch))
+        found = header_repair.reach_of(self._source, part, self._scratch)
         return found is not None and found[1] < behind.first_offset
 
     def _misplace(self, row: BatchRow, expected: int = -1, doubt: str = "") -> None:
@@ -596,7 +591,7 @@ class _Scan:
         one = headers[row]
         position, size = one.position, one.size
         if not one.has_right_crc or not 0 <= one.magic <= MAGIC_V2:
-            head = header_repair.with_right_magic(self._behind, position, size)
+            head = header_repair.with_right_header(self._behind, position, size)
             if head is None:
                 # Where offsets go on across it, from the batch before to the one after, its length is right.
                 is_whole = one.first_offset == expected + 1 and row + 1 < headers.count
@@ -665,8 +660,7 @@ class _Scan:
         return kept
 
     def _disproven(self) -> dict[int, OverlapResult]:
-        """Returns the verdicts on single batches that have another offset by the producer snapshots, unless several
-        match."""
+        """Returns the verdicts on single batches that alone match a snapshot's entry, which has another offset."""
         parts, found = self._draft.parts, dict[int, list[int]]()
         if self._evidence is None:
             return {}
@@ -689,8 +683,7 @@ class _Scan:
 
 
 def _records_in(headers: HeaderRows) -> int:
-    """Returns the number of records by the headers of rows; a count above the number of offsets, or of 0, is replaced
-    by that number."""
+    """Returns the record count by the headers; the number of offsets replaces a negative or larger count."""
     counts, firsts, lasts = headers.records, headers.firsts, headers.lasts
     total, span = sum(counts), lasts[-1] - firsts[0] + 1
     if 0 < total <= span and min(counts) >= 0:

@@ -22,6 +22,7 @@ from recovery.damages import Damage, damaged_by, read, write
 from recovery.partitions import NOW_MS, PLAIN, START, TRANSACTIONS, copy_of, make, real_batches, salvage
 from recovery.salvage.test_salvage import DAMAGES, PARTITIONS, copied, errors_of
 from segment.segments import sealed
+from verification.producer_cases import batch as produced
 
 # Whatever was done to a partition, what is dug out of it are records in broken batches, and lines of JSON.
 
@@ -180,23 +181,13 @@ def test_a_batch_outside_of_its_producers_transaction_is_left_out(tmp_path: Path
     raise AssertionError("no transaction of two batches")
 
 
-def of_producer(batch: bytes, records: int, sequence: int, first: int, is_transactional: bool = False) -> bytes:
-    """The batch with other header fields, as producer 7 would have written it."""
-    batch = first.to_bytes(8, "big") + batch[8:]
-    batch = sealed(batch, 23, (records - 1).to_bytes(4, "big"))
-    batch = sealed(batch, 43, (7).to_bytes(8, "big") + bytes(2) + sequence.to_bytes(4, "big"))
-    batch = sealed(batch, _COUNT_AT, records.to_bytes(4, "big"))
-    attributes = _TRANSACTIONAL if is_transactional else 0
-    return sealed(batch, _ATTRIBUTES_AT, bytes([0, attributes]))
-
-
 @pytest.mark.parametrize("wrong", [0, 1, 2])
 def test_of_a_producers_batches_the_one_of_another_kind_is_left_out(tmp_path: Path, wrong: int) -> None:
     """However many records it has; nothing follows that would end its transaction."""
-    batch, counts = real_batches(0)[0], [2, 2, 2]
+    counts = [2, 2, 2]
     counts[wrong] = 40
     firsts = [0, counts[0], counts[0] + counts[1]]
-    batches = [of_producer(batch, counts[i], firsts[i], firsts[i], i == wrong) for i in range(3)]
+    batches = [produced(firsts[i], 7, sequence=firsts[i], count=counts[i], transactional=i == wrong) for i in range(3)]
     partition = make(tmp_path / "a-0", {0: batches})
     salvage(partition)
     want = [one for i, one in enumerate(batches) if i != wrong or wrong == 2]
@@ -204,9 +195,8 @@ def test_of_a_producers_batches_the_one_of_another_kind_is_left_out(tmp_path: Pa
 
 
 def test_of_two_batches_that_of_the_kind_that_is_rarer_in_the_log_is_left_out(tmp_path: Path) -> None:
-    batch = real_batches(0)[0]
-    wrong, other = of_producer(batch, 40, 0, 0, is_transactional=True), of_producer(batch, 2, 0, 40)
-    more = [sealed(of_producer(batch, 2, 0, first), 43, (8).to_bytes(8, "big")) for first in (42, 44)]
+    wrong, other = produced(0, 7, count=40, transactional=True), produced(40, 7, count=2)
+    more = [produced(first, 8, count=2) for first in (42, 44)]
     partition = make(tmp_path / "a-0", {0: [wrong, other, *more]})
     salvage(partition)
     assert kept(partition) == [[other, *more]]
@@ -215,9 +205,8 @@ def test_of_two_batches_that_of_the_kind_that_is_rarer_in_the_log_is_left_out(tm
 def test_a_misnamed_file_is_read_again_for_conflicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan has renamed it by then."""
     monkeypatch.setattr(segment_assembly, "_FEW_PARTS", 0)
-    batch = real_batches(0)[0]
-    begun = [of_producer(batch, 1, at, at, is_transactional=True) for at in range(3)]
-    wrong = of_producer(batch, 1, 3, 3)
+    begun = [produced(at, 7, sequence=at, transactional=True) for at in range(3)]
+    wrong = produced(3, 7, sequence=3)
     partition = make(tmp_path / "a-0", {0: begun[:1], 1: begun[1:2], 2: [begun[2], wrong]})
     (partition / f"{1:020d}.log").rename(partition / f"{2:021d}.log")
     assert [cut.loss.code for cut in salvage(partition).cuts] == ["transaction-state"]
@@ -228,8 +217,8 @@ def test_a_misnamed_file_is_read_again_for_conflicts(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("counts", [(40, 2), (2, 40)])
 def test_of_two_batches_the_snapshots_kind_stays(counts: tuple[int, int], is_known: bool, tmp_path: Path) -> None:
     """Without a snapshot the one with more records."""
-    batch = real_batches(0)[0]
-    wrong, other = of_producer(batch, counts[0], 0, 0, True), of_producer(batch, counts[1], counts[0], counts[0])
+    wrong = produced(0, 7, count=counts[0], transactional=True)
+    other = produced(counts[0], 7, sequence=counts[0], count=counts[1])
     partition = make(tmp_path / "a-0", {0: [wrong, other]})
     entry = ProducerStateEntry(7, 0, 41, 41, counts[1] - 1, NOW_MS, -1, -1)
     (partition / f"{42:020}.snapshot").write_bytes(build_producer_snapshot([entry] * is_known))

@@ -22,8 +22,8 @@ class Draft:
     def __init__(self, path: Path, base: int, limit: int = FAR, is_named: bool = True) -> None:
         self.path = path
         path.touch()
-        self.draft = SegmentDraft(str(path), base, None, path.name if is_named else "")
-        self.draft.limit = limit
+        self.draft = SegmentDraft(str(path), base, None)
+        self.draft.name, self.draft.limit = path.name if is_named else "", limit
 
     def keep(self, first: int, last: int) -> None:
         """A batch in its place."""

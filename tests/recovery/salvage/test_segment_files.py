@@ -1,7 +1,7 @@
 """No batch is lost for the name of its file: real partitions whose files are renamed, copied, cut or removed."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -12,12 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kseg.changes.apply import Keeping, apply
-from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.salvage.salvage import plan_salvage
-from recovery.damages import first_offset, last_offset
+from recovery.damages import first_offset, last_offset, read
 from recovery.partitions import PLAIN, START, TESTDATA, copy_of, make, real_batches, salvage, up_to
 from recovery.salvage.test_salvage import errors_of
-from segment.segments import sealed
+from segment.segments import entries, sealed
 from verification.partitions import changed
 
 _OLD = ("*.log", "*.log.swap", "*.log.cleaned")
@@ -28,27 +27,14 @@ def partition(tmp_path: Path) -> Path:
     return copy_of(PLAIN, tmp_path)
 
 
-def batches_in(data: bytes) -> Iterator[bytes]:
-    """Whole v2 batches from the start on, up to what is none."""
-    at = 0
-    while at + 61 <= len(data):
-        size = 12 + int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
-        batch = data[at : at + size]
-        if not 61 <= size == len(batch) or crc32c(batch[21:]) != int.from_bytes(batch[17:21], "big"):
-            return
-        yield batch
-        at += size
-
-
 def log_of(partition: Path) -> list[bytes]:
     """All batches, segment by segment; each lies in the bounds of its segment, and no file holds anything else."""
     found: list[bytes] = []
     paths = sorted(partition.glob("*.log"))
     for path, behind in pairwise([*paths, None]):
         assert path is not None
-        data = path.read_bytes()
-        batches = list(batches_in(data))
-        assert sum(map(len, batches)) == len(data)
+        batches = entries(path.read_bytes())
+        assert batches == list(map(sealed, batches))
         assert all(int(path.stem) <= first_offset(batch) for batch in batches)
         assert behind is None or all(last_offset(batch) < int(behind.stem) for batch in batches)
         found += batches
@@ -207,7 +193,7 @@ def test_the_last_batch_of_a_segment_claims_an_offset_of_the_next(partition: Pat
     """Whichever has more records: the name of the next segment is the offset of its first batch."""
     whole, paths = log_of(partition), sorted(partition.glob("*.log"))
     for path, behind in pairwise(paths):
-        data, batches = path.read_bytes(), list(batches_in(path.read_bytes()))
+        data, batches = path.read_bytes(), entries(path.read_bytes())
         batch = batches[-1]
         path.write_bytes(b"".join([*batches[:-1], up_to(batch, int(behind.stem))]))
         found = salvage(partition)
@@ -261,8 +247,8 @@ def _cut(partition: Path, a: int, b: int) -> None:
 
 def _overlapped(partition: Path, a: int, b: int) -> None:
     """The first batches of one file stand behind those of another one, too."""
-    path, other = _file(partition, a), _file(partition, b)
-    batches = list(batches_in(other.read_bytes()))
+    path, other = _file(partition, a), _file(partition, b).read_bytes()
+    batches = [batch for chunks in read(PLAIN).values() for batch in chunks if batch in other]
     path.write_bytes(path.read_bytes() + b"".join(batches[: b % 7]))
 
 
@@ -311,7 +297,7 @@ def test_a_preallocated_time_index_is_no_segment(partition: Path) -> None:
 def test_a_batch_yields_to_more_records_in_another_file(partition: Path) -> None:
     """It has one record, and the offsets of three batches."""
     whole, path = log_of(partition), segment(partition, 0)
-    batches = list(batches_in(path.read_bytes()))
+    batches = entries(path.read_bytes())
     wide = sealed(up_to(batches[2], last_offset(batches[4])), 57, b"\0\0\0\1")
     (partition / "copy.log").write_bytes(path.read_bytes())
     path.write_bytes(b"".join([*batches[:2], wide, *batches[5:]]))

@@ -101,20 +101,6 @@ def overlapping(ranges: list[UnreadableRange], start: int, stop: int) -> list[Un
     return found
 
 
-def read_all(extent: Extent, start: int, stop: int) -> bytes:
-    """Returns the bytes of a range, fewer only at the end of the file. Raises OSError.
-
-    A short read is continued until the end of the file or an error.
-    """
-    found = extent.pread(stop - start, start) if start < stop else b""
-    if not found or len(found) == stop - start:
-        return found  # without a copy
-    pieces = bytearray(found)
-    while len(pieces) < stop - start and (piece := extent.pread(stop - start - len(pieces), start + len(pieces))):
-        pieces += piece
-    return bytes(pieces)
-
-
 def named(ranges: list[UnreadableRange]) -> str:
     """Returns a sentence about unreadable ranges."""
     count = sum(behind - first for first, behind in ranges)
@@ -126,7 +112,7 @@ def named(ranges: list[UnreadableRange]) -> str:
 def _read_piece(extent: Extent, start: int, stop: int) -> tuple[bytes, list[UnreadableRange]]:
     """Returns the bytes up to the end of the file, and the unreadable ranges, which are zeros."""
     try:
-        return read_all(extent, start, stop), []
+        return extent.read(start, stop), []
     except OSError as error:
         if not is_disk_error(error):
             raise
@@ -135,7 +121,7 @@ def _read_piece(extent: Extent, start: int, stop: int) -> tuple[bytes, list[Unre
         behind = min(start - start % PAGE_BYTES + PAGE_BYTES, stop)
         for _ in range(2):
             try:
-                page = read_all(extent, start, behind)
+                page = extent.read(start, behind)
                 break
             except OSError as error:
                 if not is_disk_error(error):

@@ -11,7 +11,7 @@ pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 from http_server import DROPPED, HALF, SLOW, Server, http_server
 from kseg.errors import KsegError, PathError
 from kseg.stores.http_requests import ATTEMPTS
-from kseg.stores.object_urls import UrlObjects, open_objects
+from kseg.stores.object_urls import UrlObjects
 from kseg.stores.stored_object import StoredObject
 
 CONTENT = bytes(range(256)) * 40
@@ -120,8 +120,7 @@ def test_invalid_numbers_are_reported() -> None:
 
 
 def test_other_stores_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    objects = open_objects("memory://bucket")
-    assert isinstance(objects, UrlObjects)
+    objects = UrlObjects("memory://bucket")
     fail = MagicMock(side_effect=TimeoutError)
     monkeypatch.setattr(objects._system, "cat_file", fail)
     with pytest.raises(PathError, match=r"^memory://bucket/a: the server did not answer in time$"):

@@ -11,7 +11,8 @@ import pytest
 from kseg.errors import KsegError, PathError
 from kseg.kernel.files import system
 from kseg.stores.archives.spool import Spool
-from kseg.stores.object_urls import BLOCK_BYTES, UrlObjects, UrlTree, open_objects
+from kseg.stores.object_urls import BLOCK_BYTES, UrlObjects, UrlTree, directory_at
+from kseg.stores.objects import objects_below
 from kseg.stores.source import FileBytes
 from kseg.stores.stored_object import StoredObject, is_url, shown
 
@@ -23,14 +24,12 @@ def objects() -> Iterator[UrlObjects]:
     memory = fsspec.filesystem("memory")
     for name, data in CONTENTS.items():
         memory.pipe_file(f"/bucket/{name}", data)
-    found = open_objects("memory://bucket/")
-    assert isinstance(found, UrlObjects)
-    yield found
+    yield UrlObjects("memory://bucket/")
     memory.rm("/bucket", recursive=True)
 
 
 def test_all_objects_are_listed_by_name(objects: UrlObjects) -> None:
-    found = [(each.name, each.size) for each in objects.list()]
+    found = [*objects_below(directory_at("memory://bucket/"))]
     assert found == [(name, len(CONTENTS[name])) for name in sorted(CONTENTS)]
 
 
@@ -90,7 +89,7 @@ def test_an_object_is_fetched_before_it_is_copied(objects: UrlObjects, monkeypat
 def test_urls_are_told_from_paths() -> None:
     assert [is_url(place) for place in ("s3://b/c", "/b/c", "file:///b")] == [True, False, False]
     with pytest.raises(KsegError, match="nonsense"):
-        open_objects("nonsense://bucket")
+        directory_at("nonsense://bucket")
 
 
 @pytest.mark.parametrize(
@@ -131,7 +130,7 @@ def test_errors_do_not_repeat_credentials(url: str, kind: type[Exception], monke
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "gs", "abfs"])
 def test_urls_of_buckets_have_no_credentials(scheme: str) -> None:
     with pytest.raises(KsegError, match="not read from there") as caught:
-        open_objects(f"{scheme}://user:secret@bucket/a")
+        directory_at(f"{scheme}://user:secret@bucket/a")
     assert "secret" not in str(caught.value)
 
 

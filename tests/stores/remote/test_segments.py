@@ -10,7 +10,18 @@ from kseg.errors import KsegError, PathError, RequestError
 from kseg.stores.remote.keys import KeyMissingError, PrivateKeys, private_keys
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.remote.segment import EPOCHS, ChunkError, RemoteSource, open_storage
-from stores.remote.stores import REMOTE, copied, digest, first_segment, keys, partition, storage, store_of, truth
+from stores.remote.stores import (
+    REMOTE,
+    copied,
+    digest,
+    first_segment,
+    keys,
+    noted_reads,
+    partition,
+    storage,
+    store_of,
+    truth,
+)
 
 VARIANTS = ["plain", "zstd", "enc", "both"]
 
@@ -86,23 +97,16 @@ def test_an_empty_side_file_is_stored_as_nothing() -> None:
 
 def test_a_range_reads_only_its_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     segment = partition("both", "t-txn-0").segments[1]
-    reads: list[tuple[int, int]] = []
-    read = segment.store.read
-
-    def counted(name: str, start: int, length: int) -> bytes:
-        reads.append((start, length))
-        return read(name, start, length)
-
     assert len(segment.chunks) > 20
-    monkeypatch.setattr(segment.store, "read", counted)
+    reads, log = noted_reads(monkeypatch), segment.path()
     with RemoteSource(segment, "x", is_in_place=True) as source:
         source.need(segment.size - 100, segment.size)
         at = segment.chunks.positions
-        assert reads == [(at[-2], at[-1] - at[-2])]
+        assert reads == [(log, at[-2], at[-1] - at[-2])]
         assert source.reach(0, segment.size) == segment.chunks.original_chunk_bytes
         source.reach_further(0, segment.size)
         assert source.reach(0, segment.size) == 2 * segment.chunks.original_chunk_bytes
-        assert reads[1:] == [(at[0], at[1]), (at[1], at[2] - at[1])]
+        assert reads[1:] == [(log, at[0], at[1]), (log, at[1], at[2] - at[1])]
         assert bytes(source.buffer[segment.size - 100 :]).strip(b"\0")
 
 

@@ -3,6 +3,7 @@
 import os
 import traceback
 from collections.abc import Iterator
+from contextlib import closing
 from unittest.mock import MagicMock
 
 import fsspec
@@ -11,7 +12,7 @@ import pytest
 from kseg.errors import KsegError, PathError
 from kseg.kernel.files import system
 from kseg.stores.archives.spool import Spool
-from kseg.stores.object_urls import BLOCK_BYTES, UrlObjects, UrlTree, directory_at
+from kseg.stores.object_urls import BLOCK_BYTES, ObjectSource, UrlObjects, UrlTree, directory_at
 from kseg.stores.objects import objects_below
 from kseg.stores.source import FileBytes
 from kseg.stores.stored_object import StoredObject, is_url, shown
@@ -56,34 +57,34 @@ def test_large_ranges_take_several_requests(objects: UrlObjects, monkeypatch: py
     assert objects.read("a-0/1.log", 1, 8) == b"12345678"
 
 
-def test_windows_of_an_object_hold_only_fetched_bytes(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+LARGE = b"0123456789" * BLOCK_BYTES
+
+
+@pytest.fixture
+def large(objects: UrlObjects) -> Iterator[ObjectSource]:
+    objects.write("large", LARGE)
+    with closing(UrlTree(objects, Spool())) as tree, tree.source("large", "large") as source:
+        yield source
+
+
+def test_windows_of_an_object_hold_only_fetched_bytes(large: ObjectSource, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where mappings cannot be guarded, none is made: a truncated temporary file reads as zeros."""
     monkeypatch.setattr(system, "CAN_GUARD", False)
-    content = b"0123456789" * BLOCK_BYTES
-    objects.write("large", content)
-    tree = UrlTree(objects, Spool())
-    with tree.source("large", "large") as source:
-        for start in (BLOCK_BYTES - 50, BLOCK_BYTES):
-            source.need(start, start + 20)
-            assert isinstance(source.buffer, FileBytes)
-            assert source.buffer[start : start + 20] == content[start : start + 20]
-        os.ftruncate(source._extent.descriptor, 0)
-        assert source.buffer[:20] == bytes(20)
-    tree.close()
+    for start in (BLOCK_BYTES - 50, BLOCK_BYTES):
+        large.need(start, start + 20)
+        assert isinstance(large.buffer, FileBytes)
+        assert large.buffer[start : start + 20] == LARGE[start : start + 20]
+    os.ftruncate(large._extent.descriptor, 0)
+    assert large.buffer[:20] == bytes(20)
 
 
 @pytest.mark.skipif(not system.CAN_GUARD, reason="only mappings have guards")
-def test_an_object_is_fetched_before_it_is_copied(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_is_fetched_before_it_is_copied(large: ObjectSource, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy is mapped if the table of guards is full."""
     monkeypatch.setattr(system, "guard", MagicMock(side_effect=RuntimeError("full")))
-    content = b"0123456789" * BLOCK_BYTES
-    objects.write("large", content)
-    tree = UrlTree(objects, Spool())
-    with tree.source("large", "large") as source:
-        for start in (0, 5 * BLOCK_BYTES):
-            source.need(start, start + 20)
-            assert bytes(source.buffer[start : start + 20]) == content[start : start + 20]
-    tree.close()
+    for start in (0, 5 * BLOCK_BYTES):
+        large.need(start, start + 20)
+        assert bytes(large.buffer[start : start + 20]) == LARGE[start : start + 20]
 
 
 def test_urls_are_told_from_paths() -> None:

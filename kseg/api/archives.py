@@ -10,7 +10,6 @@ from kseg.changes.driver.command import Reporter
 from kseg.segment.paths import places_of
 from kseg.stores.archives.mounting import archives_at, problems_of
 from kseg.stores.archives.spool import Spool
-from kseg.stores.object_urls import open_objects
 from kseg.stores.place import Place
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.recognition import is_remote_storage
@@ -87,7 +86,7 @@ def _remote_storage_at(path: str, place: Place) -> Iterator[list[Place]]:
         return
     from kseg.node.remote_partitions import RemoteTree  # few read remote storage
 
-    with closing(RemoteTree(open_objects(path), keys)) as tree:
+    with closing(RemoteTree(place, keys)) as tree:
         yield [Place(place, tree)]
 
 

@@ -572,7 +572,7 @@ def sought(reader: SegmentReader, file: SegmentFile, part: Slice, first_offset: 
         start = max(start, seek_offset(reader, file, first_offset).position)
     if earliest_ms > 0:
         start = max(start, seek_time(reader, file, earliest_ms).position)
-    return part if start == part.start else part._replace(start=start, is_certain=False)
+    return part._replace(start=start)
 
 
 def runs_between(reader: SegmentReader, file: SegmentFile, part: Slice, last_offset: int) -> Iterator[Run | Damage]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from kseg.formats.compression import Remarks, check_beginning, codec_name, decompress_limited, leading_bytes
+from kseg.formats.compression import Remarks, check_beginning, decompress_limited, leading_bytes
 from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout import headers as layout
@@ -63,10 +63,6 @@ class RecordBatchHeader(NamedTuple):
     @property
     def codec(self) -> int:
         return self.attributes & layout.CODEC
-
-    @property
-    def compression(self) -> str:
-        return codec_name(self.codec)
 
     @property
     def is_log_append_time(self) -> bool:

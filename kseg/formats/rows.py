@@ -33,27 +33,6 @@ class Sliceable(Protocol):
     def __getitem__(self, key: slice, /) -> BytesLike: ...
 
 
-class BytesFrom:
-    """Bytes from ``start`` on; a slice copies only its own."""
-
-    def __init__(self, buffer: Sliceable, start: int) -> None:
-        self._buffer, self._start = buffer, start
-
-    def __len__(self) -> int:
-        return len(self._buffer) - self._start
-
-    @overload
-    def __getitem__(self, key: int, /) -> int: ...
-
-    @overload
-    def __getitem__(self, key: slice, /) -> BytesLike: ...
-
-    def __getitem__(self, key: int | slice, /) -> int | BytesLike:
-        if isinstance(key, int):
-            return self._buffer[self._start + key]
-        return self._buffer[self._start + (key.start or 0) : self._start + key.stop]
-
-
 class UndecodableError(Exception):
     """Raised at the first unreadable record of a batch; ``problem`` is a problem code."""
 

@@ -32,7 +32,6 @@ from kseg.sidefiles import checkpoints
 from kseg.sidefiles.text_files import PARTITION_METADATA, topic_id_in
 from kseg.stores.archives.spool import current_spool
 from kseg.stores.extent import Extent
-from kseg.stores.objects import Objects
 from kseg.stores.place import Place
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.segment import (
@@ -381,7 +380,7 @@ class RemoteTree(Tree):
     Its methods raise KeyMissingError, PathError and UnsupportedError besides OSError.
     """
 
-    def __init__(self, store: Objects, keys: PrivateKeys) -> None:
+    def __init__(self, store: Place, keys: PrivateKeys) -> None:
         super().__init__()
         self.keys = keys
         self._store = store
@@ -438,7 +437,7 @@ class RemoteTree(Tree):
             if self._partitions is None:
                 chosen, older = newest_partitions(RemoteStorage(self._store, self.keys).partitions)
                 for found in older:
-                    _warn("%s: left out: of an earlier topic with this name", self._store.path(found.folder))
+                    _warn("%s: left out: of an earlier topic with this name", self._store / found.folder)
                 self._partitions = {found.name: found for found in chosen}
             return self._partitions
 
@@ -448,7 +447,7 @@ class RemoteTree(Tree):
         return self._files[inner]
 
     def _missing(self, inner: str) -> OSError:
-        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._store.path(inner))
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._store / inner)
 
     def _list(self, name: str) -> list[str]:
         """Returns the names of a partition's files."""
@@ -465,7 +464,7 @@ class RemoteTree(Tree):
         log_start = lineage[0].start_offset if lineage else 0
         found = live_segments(candidates, lineage, log_start)
         for hole in holes_between(found.pieces):
-            _warn("%s: no segment has offsets %s to %s", self._store.path(name), hole.first, hole.last)
+            _warn("%s: no segment has offsets %s to %s", self._store / name, hole.first, hole.last)
         for piece in found.pieces:
             segment, base = piece.candidate.segment, max(piece.first, piece.candidate.start_offset)
             chunk_bytes = segment.chunks.original_chunk_bytes
@@ -483,7 +482,7 @@ class RemoteTree(Tree):
         if not live.is_whole:
             self._files[inner] = _CutLog(segment, live)
             return
-        for path, file in segment.files(self._store.path(inner), is_in_place=True).items():
+        for path, file in segment.files(self._store / inner, is_in_place=True).items():
             suffix = os.path.splitext(path)[1]
             if suffix == LOG or suffix in segment.manifest.parts:
                 self._files[inner.removesuffix(LOG) + suffix] = file

@@ -18,7 +18,7 @@ from kseg.formats import message_set, v07
 from kseg.formats.compression import KAFKA_0_7, DecompressionError, codec_name, decompress
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records
-from kseg.formats.rows import BytesFrom, BytesLike, Scratch, Sliceable, UndecodableError
+from kseg.formats.rows import BytesLike, Scratch, Sliceable, UndecodableError
 from kseg.kernel.layout import headers
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.limits import MAX_NESTING, WINDOW_BYTES
@@ -250,14 +250,14 @@ class HexPrinter(Printer):
             f"damage: {damage.code} position: {damage.position} length: {damage.length}: {damage.message}",
             "red",
         )
-        read, view = 0, BytesFrom(self._buffer, damage.position)
+        read, start = 0, damage.position
         if damage.code != "zero-block":
             lines.note("if a header began here:")
             checked = min(damage.length, self.scratch.max_batch_bytes)
-            read = show_header(lines, view, damage.position, damage.length, self._is_07, checked)
+            read = show_header(lines, self._buffer, start, damage.length, self._is_07, checked, start)
             if read < damage.length:
                 lines.note("bytes after it:")
-        lines.rows(damage.position, view, read, damage.length, DAMAGE_BYTES)
+        lines.rows(0, self._buffer, start + read, damage.end, DAMAGE_BYTES)
 
     def _record_batch(self, batch: RecordBatch) -> None:
         lines, data = self._lines, batch.data
@@ -478,12 +478,14 @@ def fields_of(head: bytes, is_07: bool) -> Sequence[tuple[str, str]]:
     return headers.V2_FIELDS if magic == headers.MAGIC_V2 else headers.V2_FIELDS[:4]
 
 
-def show_header(lines: HexLines, data: Sliceable, position: int, size: int, is_07: bool, max_bytes: int) -> int:
-    """Prints the header at ``position``, where data[0] is. Returns its size in bytes.
+def show_header(
+    lines: HexLines, data: Sliceable, position: int, size: int, is_07: bool, max_bytes: int, origin: int = 0
+) -> int:
+    """Prints the header at ``position``, where data[origin] is. Returns its size in bytes.
 
     ``size``: size of the batch or damage; bytes after it are not read. The CRC is computed for at most ``max_bytes``.
     """
-    head, at = bytes(data[: min(HEADER_BYTES, size)]), 0
+    head, at = bytes(data[origin : origin + min(HEADER_BYTES, size)]), 0
     seen: dict[str, int] = {}
     for name, kind in fields_of(head, is_07):
         width = calcsize(">" + kind)
@@ -505,7 +507,7 @@ def show_header(lines: HexLines, data: Sliceable, position: int, size: int, is_0
             stop += seen["batchLength" if "batchLength" in seen else "size"]
             value, color = f"{number}: not checked, the length exceeds these bytes", "yellow"
             if start <= stop <= min(size, start + max_bytes):
-                wanted = (crc32c if "batchLength" in seen else crc32)(bytes(data[start:stop]))
+                wanted = (crc32c if "batchLength" in seen else crc32)(bytes(data[origin + start : origin + stop]))
                 value, color = f"{number}: wrong, computed {wanted}", "red"
                 if number == wanted:
                     value, color = f"{number}: right", "green"

@@ -28,14 +28,10 @@ _CHECKED_FRAMES = 32
 
 
 class Slice(NamedTuple):
-    """The items that begin in ``[start, end)`` of a segment; ``end`` None: up to the end of the file.
-
-    ``is_certain``: a batch begins at ``start``, and reading from the start of the file reaches it.
-    """
+    """The items that begin in ``[start, end)`` of a segment; ``end`` None: up to the end of the file."""
 
     start: int = 0
     end: int | None = None
-    is_certain: bool = False
 
 
 def slices(size: int, slice_bytes: int) -> list[Slice]:
@@ -48,7 +44,7 @@ def slices(size: int, slice_bytes: int) -> list[Slice]:
 def runs_of(reader: SegmentReader, file: SegmentFile, part: Slice) -> Iterator[Run | Damage]:
     """Yields the items of `SegmentReader.runs` that begin in the slice; ``reader`` must be new."""
     if part.start > 0:
-        start = part.start if part.is_certain else seek_position(reader, file, part.start)
+        start = seek_position(reader, file, part.start)
         reader.begin_at(_followed(reader, part.start) if start is None else start)
     for item in reader.runs():
         if isinstance(item, Run):

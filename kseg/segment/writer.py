@@ -147,23 +147,22 @@ class SegmentWriter:
         if status != layout.DONE:
             offset = rows[taken * layout.BATCH_WIDTH + layout.BATCH_LAST_OFFSET]
             raise ValueError(f"offset {offset} does not fit the segment that begins at {self.base_offset}")
-        if self._folder is not None:
-            self._open_again()
-            view = memoryview(data)[: end - first]
-            while view:
-                view = view[os.write(self._descriptor, view) :]
-            self._behind.wrote(end - first)
+        self._write(memoryview(data)[: end - first])
         self.size, self.batches = end, self.batches + count
         self.next_offset = rows[last + layout.BATCH_LAST_OFFSET] + 1
 
     def append_unread(self, data: BytesLike) -> None:
         """Appends bytes that are no intact batches; the indexes do not count them."""
+        self._write(memoryview(data))
+        self.size += len(data)
+
+    def _write(self, view: memoryview) -> None:
         if self._folder is not None:
             self._open_again()
-            view = memoryview(data)
+            size = len(view)
             while view:
                 view = view[os.write(self._descriptor, view) :]
-        self.size += len(data)
+            self._behind.wrote(size)
 
     def add_aborted(self, entries: bytes) -> None:
         """Appends entries, in the format of the file, to the .txnindex (`kseg.sidefiles.indexes`)."""

@@ -17,7 +17,7 @@ from kseg.segment.paths import expand_globs, live_parts
 from kseg.spark.hadoop import Storage
 from kseg.stores.archives.spool import Spool, use_spool
 from kseg.stores.object_urls import UrlObjects, UrlTree, check_credentials
-from kseg.stores.objects import LocalObjects, expand_url
+from kseg.stores.objects import expand_url
 from kseg.stores.place import Place, in_trees, place_in
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.stored_object import is_url, local_path, shown, store_root
@@ -65,7 +65,7 @@ def readable(options: "Options", with_remote_storage: bool = False) -> Iterator[
         if with_remote_storage:
             for i, path in enumerate(found):
                 if Place(path).is_dir() and is_remote_storage(path):
-                    found[i] = Place(path, made.enter_context(closing(_tree(path, options))))
+                    found[i] = Place(path, made.enter_context(closing(RemoteTree(Place(path), options.keys))))
         yield replace(options, paths=tuple(found))
 
 
@@ -76,16 +76,13 @@ def readable_parts(task: _Parts, remote: Sequence[tuple[str, LiveSegment]], opti
     ``remote``: the segments of remote storage among them, each with the path of its .log.
     """
     with stores_at(options.paths, options.storage) as stores, ExitStack() as made:
-        trees = {path: _tree(path, options) for path in {Place(path).parent.parent for path, _ in remote}}
+        storages = {Place(path).parent.parent for path, _ in remote}
+        trees = {path: RemoteTree(place_in(str(path), stores.values()), options.keys) for path in storages}
         roots = [Place(path, made.enter_context(closing(tree))) for path, tree in trees.items()]
         for path, live in remote:
             place = place_in(path, roots)
             trees[place.parent.parent].use(place.inner, live)
         yield in_trees(task, [*stores.values(), *roots])
-
-
-def _tree(path: str, options: "Options") -> RemoteTree:
-    return RemoteTree(objects_at(path, options.storage) if is_url(path) else LocalObjects(path), options.keys)
 
 
 @contextmanager

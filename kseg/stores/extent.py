@@ -36,6 +36,17 @@ class Extent:
         found: bytes = read_at(self.descriptor, length, self.start + position)
         return found
 
+    def read(self, start: int, stop: int) -> bytes:
+        """Returns the bytes of a range, fewer only at the end of the file: goes on after a short read. Raises
+        OSError."""
+        found = self.pread(stop - start, start) if start < stop else b""
+        if not found or len(found) == stop - start:
+            return found  # without a copy
+        pieces = bytearray(found)
+        while len(pieces) < stop - start and (piece := self.pread(stop - start - len(pieces), start + len(pieces))):
+            pieces += piece
+        return bytes(pieces)
+
     def current_size(self) -> int:
         """Returns the number of bytes that can be read now: fewer than ``size`` if the file was truncated."""
         found = os.fstat(self.descriptor).st_size - self.start

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 from kseg.errors import KsegError, PathError, errors_at, text_of
 from kseg.positioned import write_all
-from kseg.stores.archives.spool import Spool
+from kseg.stores.archives.spool import Spool, current_spool
 from kseg.stores.extent import Extent
 from kseg.stores.http_requests import SCHEMES, HttpRequests, take_attempts_and_seconds
-from kseg.stores.objects import Folder, LocalObjects, Objects
+from kseg.stores.place import Place
 from kseg.stores.source import FetchedSource
 from kseg.stores.stored_object import StoredObject, credentials_of, is_url, shown, without_credentials
 from kseg.stores.trees import DIRECTORY, FILE, Tree, TreeNode
@@ -44,10 +44,17 @@ def check_credentials(url: str) -> None:
         raise KsegError(f"{shown(url)}: its URL has a user or password, which are not read from there: {_ELSEWHERE}")
 
 
-class UrlObjects(Objects):
-    """The objects at a URL. ``settings``: parameters of its file system, or ``max_attempts`` and ``request_timeout``
-    of plain http and WebHDFS. A URL with ``name_nodes`` is read by WebHDFS. ``pause`` waits for a number of seconds
-    between two requests to a busy server. ``opened``: the file system, and the path of the URL in it; None to open it.
+Folder = tuple[list[StoredObject], list[str]]
+"""Objects, and names of folders."""
+
+
+class UrlObjects:
+    """The objects at a URL, by their paths relative to it; threads may share it. Methods raise PathError if the store
+    cannot do it.
+
+    ``settings``: parameters of its file system, or ``max_attempts`` and ``request_timeout`` of plain http and WebHDFS.
+    A URL with ``name_nodes`` is read by WebHDFS. ``pause`` waits for a number of seconds between two requests to a busy
+    server. ``opened``: the file system, and the path of the URL in it; None to open it.
     """
 
     def __init__(
@@ -79,7 +86,13 @@ class UrlObjects(Objects):
     def _key(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
 
+    def path(self, name: str) -> str:
+        """Returns the URL of an object, for messages."""
+        return f"{self.root}/{name}" if name else self.root
+
     def folder(self, name: str) -> Folder:
+        """Returns the objects directly in a folder ("" for the root), and the names of its folders, sorted. Raises
+        FileNotFoundError if there is no such folder."""
         files, folders = [], []
         for info in self._read(name, self._system.ls, self._key(name), detail=True):
             inner = str(info["name"]).removeprefix(self._root).lstrip("/")
@@ -99,6 +112,7 @@ class UrlObjects(Objects):
         return StoredObject(name, int(info["size"]))
 
     def read(self, name: str, start: int, length: int) -> bytes:
+        """Returns bytes of an object, fewer only at its end."""
         path, found = self._key(name), bytearray()
         while len(found) < length:
             first = start + len(found)
@@ -165,13 +179,15 @@ class UrlObjects(Objects):
             raise PathError(f"{self.path(name)}: {without_credentials(_error_text(error), self._url)}") from None
 
 
-def open_objects(path: str) -> Objects:
-    """Returns the store at a path or URL. Raises PathError if there is none, KsegError for an unknown kind of URL."""
-    if is_url(path):
-        return UrlObjects(path)
-    if not os.path.isdir(path):
+def directory_at(path: str) -> Place:
+    """Returns the place of a directory or URL, whose store is opened. Raises PathError if there is no such directory,
+    KsegError for an unknown kind of URL."""
+    place = Place(path)
+    if place.tree is None and is_url(path):
+        return Place(shown(path).rstrip("/"), UrlTree(UrlObjects(path), current_spool()))
+    if not place.is_dir():
         raise PathError(f"{path}: no such directory")
-    return LocalObjects(path)
+    return place
 
 
 def open_url(url: str, settings: Mapping[str, Any], pause: Callable[[float], object] = time.sleep) -> tuple[Any, str]:
@@ -249,7 +265,7 @@ class UrlTree(Tree):
             except FileNotFoundError:
                 self._infos[inner] = None
             except PathError as error:
-                raise OSError(errno.EIO, str(error)) from error
+                raise self._failure(inner, error) from error
         return self._infos[inner]
 
     def nodes(self, inner: str) -> Iterable[tuple[str, TreeNode]]:
@@ -257,7 +273,7 @@ class UrlTree(Tree):
             try:
                 files, folders = self._objects.folder(inner)
             except PathError as error:
-                raise OSError(errno.EIO, str(error)) from error
+                raise self._failure(inner, error) from error
             found = {name: TreeNode(DIRECTORY) for name in folders}
             found |= {os.path.basename(file.name): _node(file) for file in files}
             self._folders[inner] = found
@@ -266,6 +282,9 @@ class UrlTree(Tree):
     def forget(self, inner: str) -> None:
         """Frees the listing of a folder."""
         self._folders.pop(inner, None)
+
+    def _failure(self, inner: str, error: PathError) -> OSError:
+        return OSError(errno.EIO, str(error).removeprefix(f"{self._objects.path(inner)}: "))
 
     def _size(self, inner: str) -> int:
         node = self.node(inner)
@@ -282,8 +301,11 @@ class UrlTree(Tree):
             try:
                 self._kept[inner] = self.spool.add(self.read(inner, 0, size))
             except PathError as error:
-                raise OSError(errno.EIO, str(error)) from error
+                raise self._failure(inner, error) from error
         return self._kept[inner].again()
+
+    def read_range(self, inner: str, start: int, length: int) -> bytes:
+        return self._objects.read(inner, start, length)
 
     def source(self, inner: str, path: str) -> "ObjectSource":
         """Opens an object whose ranges are fetched when they are needed. Raises PathError."""

@@ -1,18 +1,11 @@
-"""Objects of a store: names, sizes and ranges of bytes. All readers use `Objects`.
-
-A name is a path relative to the store's root with "/" between its parts, as object stores have keys.
-"""
+"""Objects below a URL or directory: those that a glob matches, and all."""
 
 import fnmatch
-import os
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 
 from kseg.errors import PathError, errors_at
-from kseg.stores.extent import Extent
 from kseg.stores.place import Place, place_in
-from kseg.stores.source import read_all
 from kseg.stores.stored_object import StoredObject, shown
 
 # Globs in URLs: ``s3://bucket/logs/*-0``.
@@ -48,11 +41,9 @@ def expand_url(url: str, store: Place) -> list[Place]:
 
 def _ask(place: Place) -> None:
     """Raises PathError if the store cannot tell whether there is something: not that there is nothing."""
-    try:
+    with errors_at(place):
         if place.tree is not None:
             place.tree.node(place.inner)
-    except OSError as error:
-        raise PathError(error.strerror or str(error)) from error
 
 
 def _names(directory: Place, pattern: str) -> list[str]:
@@ -64,76 +55,23 @@ def _names(directory: Place, pattern: str) -> list[str]:
     return []
 
 
-Folder = tuple[list[StoredObject], list[str]]
-"""Objects, and names of folders."""
+def objects_below(root: Place) -> Iterator[StoredObject]:
+    """Yields all files below a directory or URL, sorted by name, which is relative to it with "/" between its parts.
 
-
-class Objects(ABC):
-    """A store that lists one folder at a time. ``root``: its path or URL.
-
-    Methods raise PathError if the store cannot do it; threads may share a store.
+    Folders are read one after another, without recursion; links are neither listed nor followed. Raises PathError.
     """
-
-    root: str
-
-    @abstractmethod
-    def folder(self, name: str) -> Folder:
-        """Returns the objects directly in a folder ("" for the root), and the names of its folders, sorted.
-
-        Raises FileNotFoundError if there is no such folder, PathError for any other error.
-        """
-
-    @abstractmethod
-    def read(self, name: str, start: int, length: int) -> bytes:
-        """Returns bytes of an object, fewer only at its end."""
-
-    def path(self, name: str) -> str:
-        """Returns the path or URL of an object, for messages."""
-        return f"{self.root}/{name}" if name else self.root
-
-    def list(self) -> Iterator[StoredObject]:
-        """Yields all objects, sorted by name. Folders are read one after another, without recursion."""
-        pending: list[str | StoredObject] = [""]
-        while pending:
-            at = pending.pop()
-            if isinstance(at, StoredObject):
-                yield at
-                continue
-            try:
-                files, folders = self.folder(at)
-            except FileNotFoundError:
-                continue  # a store has no empty folders
-            inside: dict[str, str | StoredObject] = {file.name: file for file in files}
-            inside |= {f"{name}/": name for name in (f"{at}/{folder}" if at else folder for folder in folders)}
-            pending.extend(inside[key] for key in sorted(inside, reverse=True))
-
-
-class LocalObjects(Objects):
-    """The files below a local directory. Links below it are neither listed nor followed."""
-
-    def __init__(self, root: str) -> None:
-        self.root = root
-
-    def folder(self, name: str) -> Folder:
-        files, folders = list[StoredObject](), list[str]()
-        try:
-            with os.scandir(self.path(name)) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.name)
-                    elif entry.is_file(follow_symlinks=False):
-                        inner = f"{name}/{entry.name}" if name else entry.name
-                        files.append(StoredObject(inner, entry.stat(follow_symlinks=False).st_size))
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise PathError(f"{self.path(name)}: {error.strerror}") from error
-        return sorted(files), sorted(folders)
-
-    def read(self, name: str, start: int, length: int) -> bytes:
-        path = self.path(name)
-        with errors_at(path), closing(Extent(Place(path).open_with_status()[0])) as extent:
-            return read_all(extent, start, start + length)
-
-    def path(self, name: str) -> str:
-        return os.path.join(self.root, *name.split("/")) if name else self.root
+    pending: list[str | StoredObject] = [""]
+    while pending:
+        at = pending.pop()
+        if isinstance(at, StoredObject):
+            yield at
+            continue
+        folder, inside = root / at if at else root, dict[str, str | StoredObject]()
+        with errors_at(folder), suppress(FileNotFoundError), folder.entries() as entries:
+            for entry in entries:
+                name = f"{at}/{entry.name}" if at else entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    inside[f"{name}/"] = name
+                elif entry.is_file(follow_symlinks=False):
+                    inside[name] = StoredObject(name, entry.stat(follow_symlinks=False).st_size)
+        pending.extend(inside[key] for key in sorted(inside, reverse=True))

@@ -326,6 +326,13 @@ class Place(str):
         with self.open() as file:
             return read_limited(file, self, max_bytes)
 
+    def read_range(self, start: int, length: int) -> bytes:
+        """Returns bytes of a regular file, fewer only at its end; of an object it fetches no others. Raises OSError."""
+        if self.tree is not None:
+            return self.tree.read_range(self.inner, start, length)
+        with closing(self.open_extent()) as extent:
+            return extent.read(start, start + length)
+
     def is_expected_pipe(self) -> bool:
         """Whether it is a FIFO of the system that the user has named."""
         if not self.is_named or self.tree is not None:

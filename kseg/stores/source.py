@@ -101,20 +101,6 @@ def overlapping(ranges: list[UnreadableRange], start: int, stop: int) -> list[Un
     return found
 
 
-def read_all(extent: Extent, start: int, stop: int) -> bytes:
-    """Returns the bytes of a range, fewer only at the end of the file. Raises OSError.
-
-    A short read is continued until the end of the file or an error.
-    """
-    found = extent.pread(stop - start, start) if start < stop else b""
-    if not found or len(found) == stop - start:
-        return found  # without a copy
-    pieces = bytearray(found)
-    while len(pieces) < stop - start and (piece := extent.pread(stop - start - len(pieces), start + len(pieces))):
-        pieces += piece
-    return bytes(pieces)
-
-
 def named(ranges: list[UnreadableRange]) -> str:
     """Returns a sentence about unreadable ranges."""
     count = sum(behind - first for first, behind in ranges)
@@ -126,7 +112,7 @@ def named(ranges: list[UnreadableRange]) -> str:
 def _read_piece(extent: Extent, start: int, stop: int) -> tuple[bytes, list[UnreadableRange]]:
     """Returns the bytes up to the end of the file, and the unreadable ranges, which are zeros."""
     try:
-        return read_all(extent, start, stop), []
+        return extent.read(start, stop), []
     except OSError as error:
         if not is_disk_error(error):
             raise
@@ -135,7 +121,7 @@ def _read_piece(extent: Extent, start: int, stop: int) -> tuple[bytes, list[Unre
         behind = min(start - start % PAGE_BYTES + PAGE_BYTES, stop)
         for _ in range(2):
             try:
-                page = read_all(extent, start, behind)
+                page = extent.read(start, behind)
                 break
             except OSError as error:
                 if not is_disk_error(error):
@@ -178,8 +164,8 @@ class FileBytes:
         self.has_failed = False
         self._extent = extent
         self._size = size
-        self._window = b""
-        self._window_start = 0
+        self._window = 0, b""
+        """Its position and bytes, which change together: threads may share a file."""
         self._ahead = FIRST_WINDOW_BYTES
 
     def __len__(self) -> int:
@@ -198,20 +184,18 @@ class FileBytes:
         return self._read(start, max(start, stop))
 
     def _read(self, start: int, stop: int) -> bytes:
-        at = start - self._window_start
-        if at < 0 or stop - self._window_start > len(self._window):
-            # The window grows for sequential reads; for random access it stays small.
-            leads_on = 0 <= at <= len(self._window)
-            self._ahead = min(2 * self._ahead, WINDOW_BYTES) if leads_on else FIRST_WINDOW_BYTES
-            wanted = min(max(stop - start, self._ahead), self._size - start)
-            self._window = self._pread(start, wanted)
-            self._window_start, at = start, 0
-        return self._window[at : at + stop - start]
+        first, window = self._window
+        if start < first or stop > first + len(window):
+            end = self._end_of_window(start, stop, first <= start <= first + len(window))
+            data, lost = _read_piece(self._extent, start, end)
+            self.has_failed |= bool(lost)
+            first, window = self._window = start, data.ljust(end - start, b"\0")
+        return window[start - first : stop - first]
 
-    def _pread(self, start: int, wanted: int) -> bytes:
-        data, lost = _read_piece(self._extent, start, start + wanted)
-        self.has_failed |= bool(lost)
-        return data.ljust(wanted, b"\0")
+    def _end_of_window(self, start: int, stop: int, leads_on: bool) -> int:
+        """Returns the end of the next window: it grows for sequential reads; for random access it stays small."""
+        self._ahead = min(2 * self._ahead, WINDOW_BYTES) if leads_on else FIRST_WINDOW_BYTES
+        return min(max(stop, start + self._ahead), self._size)
 
 
 class Source:
@@ -419,14 +403,10 @@ class _FetchedBytes(FileBytes):
         super().__init__(extent, source.size)
         self._source = source
 
-    def _read(self, start: int, stop: int) -> bytes:
-        at = start - self._window_start
-        if at < 0 or stop - self._window_start > len(self._window):
-            if stop > start:
-                self._source.need(start, stop)
-            end = max(stop, self._source.reach(start, min(start + FIRST_WINDOW_BYTES, self._size)))
-            self._window, self._window_start, at = self._pread(start, end - start), start, 0
-        return self._window[at : at + stop - start]
+    def _end_of_window(self, start: int, stop: int, _leads_on: bool) -> int:
+        if stop > start:
+            self._source.need(start, stop)
+        return max(stop, self._source.reach(start, min(start + FIRST_WINDOW_BYTES, self._size)))
 
 
 def _map(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview] | None:

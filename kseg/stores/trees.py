@@ -4,6 +4,7 @@ import errno
 import os
 import stat as modes
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
@@ -73,6 +74,11 @@ class Tree:
     def open(self, inner: str) -> Extent:
         """Opens a file."""
         raise NotImplementedError
+
+    def read_range(self, inner: str, start: int, length: int) -> bytes:
+        """Returns bytes of a file, fewer only at its end."""
+        with closing(self.open(inner)) as extent:
+            return extent.read(start, start + length)
 
     def source(self, inner: str, path: str) -> "Source | None":
         """Returns a source for a file that is fetched in parts; None for a file that `open` opens."""

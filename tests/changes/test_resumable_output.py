@@ -10,8 +10,7 @@ from changes.power import PowerDisk
 from kseg.changes.disk import Disk
 from kseg.changes.new_directories import OUTPUT_MARK, OUTPUT_TEXT, RECORD, resumable_output, resumable_store_output
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
-from kseg.stores.object_urls import UrlObjects
-from kseg.stores.objects import Folder
+from kseg.stores.object_urls import Folder, UrlObjects
 
 
 class KilledError(BaseException):

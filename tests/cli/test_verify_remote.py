@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from cli.command import Kseg, flip
-from kseg.stores.objects import LocalObjects
-from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, damage_chunk, storage, store_of
+from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, damage_chunk, noted_reads, storage, store_of
 
 # ``kseg dump`` of remote storage: records are those that a consumer read, and ranges read only their chunks.
 
@@ -27,17 +26,8 @@ def records(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
-    """What is read of log objects."""
-    found: list[tuple[str, int, int]] = []
-    read = LocalObjects.read
-
-    def counted(self: LocalObjects, name: str, start: int, length: int) -> bytes:
-        if name.endswith(".log"):
-            found.append((name, start, length))
-        return read(self, name, start, length)
-
-    monkeypatch.setattr(LocalObjects, "read", counted)
-    return found
+    """What is read of objects."""
+    return noted_reads(monkeypatch)
 
 
 def test_text_is_that_of_the_file(kseg: Kseg, tmp_path: Path) -> None:
@@ -62,9 +52,10 @@ def test_a_range_of_offsets_reads_its_chunks(kseg: Kseg, reads: list[tuple[str, 
     rows = kseg("dump", *DEEP, *KEYS, "--offsets", "300..305", store_of("both")).objects
     assert records(rows) == [row for row in consumed("both", "t-txn-0.ru") if 300 <= row[0] <= 305]
     segment = next(found for found in storage("both").partitions[0].segments if found.start_offset == 216)
-    assert {name for name, _, _ in reads} == {segment.found[".log"].name}
+    of_logs = [(path, length) for path, _, length in reads if path.endswith(".log")]
+    assert {path for path, _ in of_logs} == {segment.path()}
     assert len(segment.chunks) > 20
-    assert sum(length for _, _, length in reads) < segment.chunks.stored_bytes / 3
+    assert sum(length for _, length in of_logs) < segment.chunks.stored_bytes / 3
 
 
 @pytest.mark.parametrize(("position", "most_chunks"), [(1000, 4), (40000, 11)])
@@ -77,8 +68,7 @@ def test_few_chunks_are_read(kseg: Kseg, reads: list[tuple[str, int, int]], posi
         int(line.split()[0]) for line in shown.lines if line.startswith("  ") and line.split()[0].isdigit()
     ]
     assert any(position <= found <= position + 100 for found in shown_positions)
-    name = segment.found[".log"].name
-    assert 0 < sum(length for read, _, length in reads if read == name) <= most_chunks * 4096
+    assert 0 < sum(length for path, _, length in reads if path == segment.path()) <= most_chunks * 4096
 
 
 def test_a_damaged_chunk_is_skipped(kseg: Kseg, tmp_path: Path) -> None:
@@ -113,7 +103,7 @@ def test_indexes_of_kafkas_own_layout_are_used(kseg: Kseg, reads: list[tuple[str
     """They lie under the very paths under which they are asked for."""
     rows = kseg("dump", *DEEP, "--offsets", "230..231", store_of("local")).objects
     assert [row["offset"] for row in rows if row["type"] == "record"] == [230, 231]
-    assert len({name for name, _, _ in reads}) == 1
+    assert len({path for path, _, _ in reads if path.endswith(".log")}) == 1
 
 
 KEYS = [word for option in KEY_OPTIONS for word in ("--private-key", option)]

@@ -16,7 +16,6 @@ from kseg.node.remote_partitions import Candidate, Lineage, MissingOffsets, hole
 from kseg.segment.items import Batch
 from kseg.segment.reader import SegmentReader
 from kseg.sidefiles.checkpoints import EpochEntry, plain_epochs
-from kseg.stores.objects import LocalObjects
 from kseg.stores.place import Place
 from kseg.stores.remote.keys import KeyMissingError, PrivateKeys
 from kseg.stores.source import open_source
@@ -176,7 +175,7 @@ BOTH = "t-txn-0"
 
 
 def tree_of(store: Path, given: PrivateKeys | None = None) -> remote_partitions.RemoteTree:
-    return remote_partitions.RemoteTree(LocalObjects(str(store)), keys() if given is None else given)
+    return remote_partitions.RemoteTree(Place(str(store)), keys() if given is None else given)
 
 
 def content(tree: remote_partitions.RemoteTree, inner: str) -> bytes:
@@ -211,7 +210,7 @@ def test_another_process_lists_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     live = pickle.loads(pickle.dumps(tree.live(inner)))
     assert (live.first, live.last, live.is_whole) == (216, 417, True)
     expected = content(tree, inner)
-    monkeypatch.setattr(LocalObjects, "list", lambda *_: pytest.fail("listed"))
+    monkeypatch.setattr("kseg.stores.remote.segment.objects_below", lambda *_: pytest.fail("listed"))
     there = tree_of(store_of("both"))
     there.use(inner, live)
     assert content(there, inner) == expected

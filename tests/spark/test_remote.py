@@ -1,5 +1,6 @@
 """Remote storage in Spark: the rows of the local partition, and tasks that read only their chunks."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,15 @@ from pyspark.cloudpickle import dumps
 
 from kseg.errors import KsegError
 from kseg.spark.options import parse_options
+from kseg.stores.archives.spool import Spool
 from kseg.stores.arrow_files import ArrowFiles
-from kseg.stores.object_urls import UrlObjects
-from kseg.stores.objects import LocalObjects
+from kseg.stores.object_urls import UrlObjects, UrlTree
+from kseg.stores.objects import objects_below
+from kseg.stores.place import Place
 from kseg.stores.remote.segment import RemoteStorage
+from kseg.stores.stored_object import StoredObject
 from spark.reading import read, reader_of, rows_of
-from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, keys, storage, store_of
+from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, keys, noted_reads, storage, store_of
 
 KEYS = ",".join(KEY_OPTIONS)
 LOCAL = REMOTE / "both" / "logs" / "t-txn-0"
@@ -25,19 +29,13 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
     """The reads of objects, and the listings."""
-    found: list[tuple[str, int, int]] = []
-    read_object, list_objects = LocalObjects.read, LocalObjects.list
+    found = noted_reads(monkeypatch)
 
-    def counted(self: LocalObjects, name: str, start: int, length: int) -> bytes:
-        found.append((name, start, length))
-        return read_object(self, name, start, length)
-
-    def listed(self: LocalObjects) -> Any:
+    def listed(root: Place) -> Iterator[StoredObject]:
         found.append(("", 0, 0))
-        return list_objects(self)
+        return objects_below(root)
 
-    monkeypatch.setattr(LocalObjects, "read", counted)
-    monkeypatch.setattr(LocalObjects, "list", listed)
+    monkeypatch.setattr("kseg.stores.remote.segment.objects_below", listed)
     return found
 
 
@@ -64,7 +62,7 @@ def test_committed_records_do_not_depend_on_the_tasks(variant: str) -> None:
 
 def test_a_task_reads_its_chunks_alone(reads: list[tuple[str, int, int]]) -> None:
     segment = next(found for found in storage("both").partitions[0].segments if found.start_offset == 216)
-    chunks, name = segment.chunks, segment.found[".log"].name
+    chunks, log = segment.chunks, segment.path()
     bytes_of_chunk = chunks.original_chunk_bytes
     reader = reader_of([store_of("both")], privateKeys=KEYS, splitBytes=str(8 * bytes_of_chunk), **SHARED)
     tasks = [task for task in reader.partitions() if any(part.file.base_offset == 216 for part in task.value)]
@@ -74,7 +72,7 @@ def test_a_task_reads_its_chunks_alone(reads: list[tuple[str, int, int]]) -> Non
         (part,) = task.value
         assert part.slice.start % bytes_of_chunk == 0
         assert list(reader.read(task))
-        fetched = [(start, length) for read_name, start, length in reads if read_name == name]
+        fetched = [(start, length) for path, start, length in reads if path == log]
         first, last = part.slice.start // bytes_of_chunk, (part.slice.end - 1) // bytes_of_chunk
         # The index leads to batches at most some entries before the part; the last batch may end behind it.
         assert chunks.positions[max(first - 4, 0)] <= min(start for start, _ in fetched)
@@ -117,14 +115,16 @@ def test_objects_of_pyarrow_are_those_of_the_files() -> None:
 
     local = store_of("both")
     store = UrlObjects("s3://bucket/tier", opened=(ArrowFiles(LocalFileSystem()), str(local)))
-    assert list(store.list()) == list(LocalObjects(str(local)).list())
-    (name,) = (item.name for item in store.list() if "/00000000000000000216-" in item.name and "log" in item.name)
+    root = Place(store.root, UrlTree(store, Spool()))
+    found_objects = [*objects_below(root)]
+    assert found_objects == [*objects_below(Place(local))]
+    (name,) = (name for name, _ in found_objects if "/00000000000000000216-" in name and "log" in name)
     assert store.read(name, 10, 20) == (local / name).read_bytes()[10:30]
     found = store.info(name)
     assert found is not None
     assert found.size == (local / name).stat().st_size
     assert store.path(name) == f"s3://bucket/tier/{name}"
-    assert [found.name for found in RemoteStorage(store, keys()).partitions] == ["t-txn-0"]
+    assert [found.name for found in RemoteStorage(root, keys()).partitions] == ["t-txn-0"]
 
 
 def test_the_option_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Plain http: a busy, slow or dropped answer is repeated a bounded number of times, with growing pauses."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -11,7 +12,7 @@ pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 from http_server import DROPPED, HALF, SLOW, Server, http_server
 from kseg.errors import KsegError, PathError
 from kseg.stores.http_requests import ATTEMPTS
-from kseg.stores.object_urls import UrlObjects, open_objects
+from kseg.stores.object_urls import UrlObjects
 from kseg.stores.stored_object import StoredObject
 
 CONTENT = bytes(range(256)) * 40
@@ -52,27 +53,24 @@ def test_a_server_without_ranges_is_refused_for_large_objects(http: Server, monk
     assert UrlObjects(http.root).read("a", 0, len(CONTENT)) == CONTENT
 
 
-def test_dropped_connections_are_made_again(http: Server, pauses: list[float]) -> None:
-    objects = UrlObjects(http.root, pause=pauses.append)
-    http.failures = [DROPPED] * 3
-    assert objects.read("a", 0, 10) == CONTENT[:10]
+@pytest.mark.parametrize(
+    ("failures", "work", "expected"),
+    [
+        ([DROPPED] * 3, lambda objects: objects.read("a", 0, 10), CONTENT[:10]),
+        ([SLOW], lambda objects: objects.read("a", 5, 5), CONTENT[5:10]),
+        ([503] * 4, lambda objects: objects.info("a"), StoredObject("a", len(CONTENT))),
+        ([DROPPED] * 4, lambda objects: objects.info("a"), StoredObject("a", len(CONTENT))),
+    ],
+    ids=["dropped", "slow", "busy, asked for a size", "dropped, asked for a size"],
+)
+def test_what_failed_is_asked_again(
+    failures: list[int], work: Callable[[UrlObjects], Any], expected: Any, http: Server, pauses: list[float]
+) -> None:
+    """The library itself makes some dropped connections again."""
+    http.failures = failures.copy()
+    assert work(UrlObjects(http.root, {"request_timeout": "1"}, pauses.append)) == expected
     assert http.failures == []
-    assert pauses == GROWING[: len(pauses)]
-
-
-@pytest.mark.parametrize("failure", [503, DROPPED])
-def test_a_busy_server_is_asked_for_the_size_again(http: Server, pauses: list[float], failure: int) -> None:
-    objects = UrlObjects(http.root, pause=pauses.append)
-    http.failures = [failure] * 4
-    assert objects.info("a") == StoredObject("a", len(CONTENT))
-    assert http.failures == []
-    assert pauses
-
-
-def test_a_slow_answer_is_given_up(http: Server, pauses: list[float]) -> None:
-    http.failures = [SLOW]
-    assert UrlObjects(http.root, {"request_timeout": "1"}, pauses.append).read("a", 5, 5) == CONTENT[5:10]
-    assert pauses == GROWING[: len(pauses)]
+    assert pauses == GROWING[: len(pauses)] != []
 
 
 def test_a_server_that_never_answers_is_named(http: Server, pauses: list[float]) -> None:
@@ -120,8 +118,7 @@ def test_invalid_numbers_are_reported() -> None:
 
 
 def test_other_stores_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    objects = open_objects("memory://bucket")
-    assert isinstance(objects, UrlObjects)
+    objects = UrlObjects("memory://bucket")
     fail = MagicMock(side_effect=TimeoutError)
     monkeypatch.setattr(objects._system, "cat_file", fail)
     with pytest.raises(PathError, match=r"^memory://bucket/a: the server did not answer in time$"):

@@ -3,6 +3,7 @@
 import os
 import traceback
 from collections.abc import Iterator
+from contextlib import closing
 from unittest.mock import MagicMock
 
 import fsspec
@@ -11,7 +12,8 @@ import pytest
 from kseg.errors import KsegError, PathError
 from kseg.kernel.files import system
 from kseg.stores.archives.spool import Spool
-from kseg.stores.object_urls import BLOCK_BYTES, UrlObjects, UrlTree, open_objects
+from kseg.stores.object_urls import BLOCK_BYTES, ObjectSource, UrlObjects, UrlTree, directory_at
+from kseg.stores.objects import objects_below
 from kseg.stores.source import FileBytes
 from kseg.stores.stored_object import StoredObject, is_url, shown
 
@@ -23,14 +25,12 @@ def objects() -> Iterator[UrlObjects]:
     memory = fsspec.filesystem("memory")
     for name, data in CONTENTS.items():
         memory.pipe_file(f"/bucket/{name}", data)
-    found = open_objects("memory://bucket/")
-    assert isinstance(found, UrlObjects)
-    yield found
+    yield UrlObjects("memory://bucket/")
     memory.rm("/bucket", recursive=True)
 
 
 def test_all_objects_are_listed_by_name(objects: UrlObjects) -> None:
-    found = [(each.name, each.size) for each in objects.list()]
+    found = [*objects_below(directory_at("memory://bucket/"))]
     assert found == [(name, len(CONTENTS[name])) for name in sorted(CONTENTS)]
 
 
@@ -57,40 +57,40 @@ def test_large_ranges_take_several_requests(objects: UrlObjects, monkeypatch: py
     assert objects.read("a-0/1.log", 1, 8) == b"12345678"
 
 
-def test_windows_of_an_object_hold_only_fetched_bytes(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+LARGE = b"0123456789" * BLOCK_BYTES
+
+
+@pytest.fixture
+def large(objects: UrlObjects) -> Iterator[ObjectSource]:
+    objects.write("large", LARGE)
+    with closing(UrlTree(objects, Spool())) as tree, tree.source("large", "large") as source:
+        yield source
+
+
+def test_windows_of_an_object_hold_only_fetched_bytes(large: ObjectSource, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where mappings cannot be guarded, none is made: a truncated temporary file reads as zeros."""
     monkeypatch.setattr(system, "CAN_GUARD", False)
-    content = b"0123456789" * BLOCK_BYTES
-    objects.write("large", content)
-    tree = UrlTree(objects, Spool())
-    with tree.source("large", "large") as source:
-        for start in (BLOCK_BYTES - 50, BLOCK_BYTES):
-            source.need(start, start + 20)
-            assert isinstance(source.buffer, FileBytes)
-            assert source.buffer[start : start + 20] == content[start : start + 20]
-        os.ftruncate(source._extent.descriptor, 0)
-        assert source.buffer[:20] == bytes(20)
-    tree.close()
+    for start in (BLOCK_BYTES - 50, BLOCK_BYTES):
+        large.need(start, start + 20)
+        assert isinstance(large.buffer, FileBytes)
+        assert large.buffer[start : start + 20] == LARGE[start : start + 20]
+    os.ftruncate(large._extent.descriptor, 0)
+    assert large.buffer[:20] == bytes(20)
 
 
 @pytest.mark.skipif(not system.CAN_GUARD, reason="only mappings have guards")
-def test_an_object_is_fetched_before_it_is_copied(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_is_fetched_before_it_is_copied(large: ObjectSource, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy is mapped if the table of guards is full."""
     monkeypatch.setattr(system, "guard", MagicMock(side_effect=RuntimeError("full")))
-    content = b"0123456789" * BLOCK_BYTES
-    objects.write("large", content)
-    tree = UrlTree(objects, Spool())
-    with tree.source("large", "large") as source:
-        for start in (0, 5 * BLOCK_BYTES):
-            source.need(start, start + 20)
-            assert bytes(source.buffer[start : start + 20]) == content[start : start + 20]
-    tree.close()
+    for start in (0, 5 * BLOCK_BYTES):
+        large.need(start, start + 20)
+        assert bytes(large.buffer[start : start + 20]) == LARGE[start : start + 20]
 
 
 def test_urls_are_told_from_paths() -> None:
     assert [is_url(place) for place in ("s3://b/c", "/b/c", "file:///b")] == [True, False, False]
     with pytest.raises(KsegError, match="nonsense"):
-        open_objects("nonsense://bucket")
+        directory_at("nonsense://bucket")
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_errors_do_not_repeat_credentials(url: str, kind: type[Exception], monke
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "gs", "abfs"])
 def test_urls_of_buckets_have_no_credentials(scheme: str) -> None:
     with pytest.raises(KsegError, match="not read from there") as caught:
-        open_objects(f"{scheme}://user:secret@bucket/a")
+        directory_at(f"{scheme}://user:secret@bucket/a")
     assert "secret" not in str(caught.value)
 
 

@@ -1,44 +1,36 @@
-"""A store of local files: names, sizes, ranges of bytes."""
+"""Objects below a local directory, by their names."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from kseg.errors import PathError
-from kseg.stores.object_urls import open_objects
-from kseg.stores.objects import LocalObjects
-from kseg.stores.stored_object import StoredObject
+from kseg.stores.object_urls import directory_at
+from kseg.stores.objects import objects_below
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> LocalObjects:
+def store(tmp_path: Path) -> Path:
     for name, content in {"b/1": b"one", "b/sub/2": b"two22", "b.x": b"", "a/z": b"last"}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
-    return LocalObjects(str(tmp_path))
+    return tmp_path
 
 
-def test_all_objects_are_listed_by_name(store: LocalObjects) -> None:
-    expected = [("a/z", 4), ("b.x", 0), ("b/1", 3), ("b/sub/2", 5)]
-    assert list(store.list()) == [StoredObject(*found) for found in expected]
-
-
-def test_links_are_not_listed(store: LocalObjects, tmp_path: Path) -> None:
-    os.symlink(tmp_path / "a", tmp_path / "loop")
-    os.symlink(tmp_path / "a/z", tmp_path / "z")
-    assert len(list(store.list())) == 4
-    with pytest.raises(PathError, match="link"):
-        store.read("z", 0, 1)
+def test_all_objects_but_links_are_listed_by_name(store: Path) -> None:
+    (store / "loop").symlink_to(store / "a")
+    (store / "z").symlink_to(store / "a/z")
+    found = directory_at(str(store))
+    assert [*objects_below(found)] == [("a/z", 4), ("b.x", 0), ("b/1", 3), ("b/sub/2", 5)]
+    with pytest.raises(OSError, match="link"):
+        (found / "z").read_range(0, 1)
 
 
 @pytest.mark.parametrize(("start", "length", "expected"), [(0, 5, b"two22"), (3, 1, b"2"), (3, 9, b"22"), (9, 1, b"")])
-def test_ranges_are_read(store: LocalObjects, start: int, length: int, expected: bytes) -> None:
-    assert store.read("b/sub/2", start, length) == expected
+def test_ranges_are_read(store: Path, start: int, length: int, expected: bytes) -> None:
+    assert (directory_at(str(store)) / "b/sub/2").read_range(start, length) == expected
 
 
-def test_what_is_missing_is_named(store: LocalObjects) -> None:
-    with pytest.raises(PathError, match="No such file"):
-        store.read("b/9", 0, 1)
+def test_a_file_is_no_directory(store: Path) -> None:
     with pytest.raises(PathError, match="no such directory"):
-        open_objects(store.path("b/1"))
+        directory_at(str(store / "b/1"))

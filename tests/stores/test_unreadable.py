@@ -19,6 +19,11 @@ from segment.segments import TESTDATA, entries
 SEGMENT = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / f"{0:020}.log"
+
+
 def segment_of(path: Path, size: int) -> list[tuple[int, int]]:
     """Writes intact batches of about ``size`` bytes, with rising offsets; returns the start and end of each."""
     taken, at, extents, offset = [], 0, [], 0
@@ -41,8 +46,7 @@ def lost_extent(extents: list[tuple[int, int]], start: int, stop: int) -> tuple[
 
 @pytest.mark.parametrize("size", [12_000, 300_000, 20 << 20])
 @pytest.mark.parametrize("pages", [(1, 2), (2, 4)])
-def test_items_tile_around_bad_bytes(size: int, pages: tuple[int, int], tmp_path: Path, fail_disk: FailDisk) -> None:
-    path = tmp_path / "00000000000000000000.log"
+def test_items_tile_around_bad_bytes(size: int, pages: tuple[int, int], path: Path, fail_disk: FailDisk) -> None:
     if size > 1 << 20 and not kseg.kernel.COMPILED:
         pytest.skip("as many bytes take the interpreted kernel minutes")
     extents = segment_of(path, size)
@@ -62,8 +66,7 @@ def test_items_tile_around_bad_bytes(size: int, pages: tuple[int, int], tmp_path
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("level", [QUICK, FULL, DEEP])
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_survey_reads_around_unreadable_bytes(level: int, jobs: int, tmp_path: Path, fail_disk: FailDisk) -> None:
-    path = tmp_path / "00000000000000000000.log"
+def test_a_survey_reads_around_unreadable_bytes(level: int, jobs: int, path: Path, fail_disk: FailDisk) -> None:
     extents = segment_of(path, 20 << 20 if kseg.kernel.COMPILED else 40_000)
     fail_disk(path, 3 * PAGE, 4 * PAGE)
     with open_survey(str(path), level, jobs=jobs) as survey:
@@ -77,8 +80,7 @@ def test_a_survey_reads_around_unreadable_bytes(level: int, jobs: int, tmp_path:
 
 
 @pytest.mark.parametrize("size", [12_000, 300_000])
-def test_what_a_second_read_gives_is_no_damage(size: int, tmp_path: Path, fail_disk: FailDisk) -> None:
-    path = tmp_path / "00000000000000000000.log"
+def test_what_a_second_read_gives_is_no_damage(size: int, path: Path, fail_disk: FailDisk) -> None:
     extents = segment_of(path, size)
     fail_disk(path, PAGE, 2 * PAGE, times=1)
     items = list(kseg.open(path))
@@ -86,8 +88,7 @@ def test_what_a_second_read_gives_is_no_damage(size: int, tmp_path: Path, fail_d
     assert all(not isinstance(item, kseg.Damage) and item.is_valid for item in items)
 
 
-def test_a_file_of_which_nothing_can_be_read(tmp_path: Path, fail_disk: FailDisk) -> None:
-    path = tmp_path / "00000000000000000000.log"
+def test_a_file_of_which_nothing_can_be_read(path: Path, fail_disk: FailDisk) -> None:
     segment_of(path, 300_000)
     size = path.stat().st_size
     fail_disk(path, 0, size)
@@ -118,24 +119,21 @@ def cleaner_windows(path: Path) -> int:
 
 
 @pytest.mark.parametrize("size", [12_000, 300_000])
-def test_the_cleaner_names_unreadable_bytes(size: int, tmp_path: Path, fail_disk: FailDisk) -> None:
-    path = tmp_path / "00000000000000000000.log"
+def test_the_cleaner_names_unreadable_bytes(size: int, path: Path, fail_disk: FailDisk) -> None:
     segment_of(path, size)
     fail_disk(path, 2 * PAGE, 3 * PAGE)
     with pytest.raises(kseg.UnreadableError, match=rf"bytes {2 * PAGE} to {3 * PAGE - 1}\)"):
         cleaner_windows(path)
 
 
-def test_the_cleaner_takes_what_a_second_read_gives(tmp_path: Path, fail_disk: FailDisk) -> None:
-    path = tmp_path / "00000000000000000000.log"
+def test_the_cleaner_takes_what_a_second_read_gives(path: Path, fail_disk: FailDisk) -> None:
     extents = segment_of(path, 300_000)
     fail_disk(path, 2 * PAGE, 3 * PAGE, times=1)
     assert cleaner_windows(path) == len(extents)
 
 
 @pytest.mark.parametrize("size", [12_000, 300_000])
-def test_damage_is_not_looked_for_on_the_disk(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "00000000000000000000.log"
+def test_damage_is_not_looked_for_on_the_disk(size: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     extents = segment_of(path, size)
     data = bytearray(path.read_bytes())
     data[extents[1][1] - 1] ^= 1

@@ -20,8 +20,9 @@ from kseg.formats.rows import BytesLike
 from kseg.formats.suffixes import INDEX, INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
 from kseg.positioned import write_all
 from kseg.stores.extent import unnamed_file
-from kseg.stores.object_urls import open_objects
-from kseg.stores.objects import Objects
+from kseg.stores.object_urls import directory_at
+from kseg.stores.objects import objects_below
+from kseg.stores.place import Place
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.recognition import AIVEN, INDEXES, LOCAL, MANIFEST, is_topic, parse_object_name
 from kseg.stores.source import SMALL_BYTES, FetchedSource
@@ -345,10 +346,10 @@ key."""
 
 
 class RemoteSegment:
-    """A segment by its objects; ``found`` has them by suffix. They are read on first use."""
+    """A segment by its objects in ``store``; ``found`` has them by suffix. They are read on first use."""
 
     def __init__(
-        self, store: Objects, keys: PrivateKeys, layout: str, start_offset: int, segment_id: str,
+        self, store: Place, keys: PrivateKeys, layout: str, start_offset: int, segment_id: str,
         found: dict[str, StoredObject],
     ) -> None:  # fmt: skip
         self.store, self._keys = store, keys
@@ -358,12 +359,16 @@ class RemoteSegment:
     def objects(self) -> SegmentObjects:
         return self.layout, self.start_offset, self.segment_id, self.found
 
-    def path(self, suffix: str = LOG) -> str:
-        """The path of an object, for messages; for a side file inside .indexes a path in the same folder."""
+    def path(self, suffix: str = LOG) -> Place:
+        """The place of an object; for a side file inside .indexes one in the same folder, for messages."""
         if suffix in self.found:
-            return self.store.path(self.found[suffix].name)
+            return self.store / self.found[suffix].name
         any_suffix, any_object = next(iter(self.found.items()))
-        return self.store.path(any_object.name.removesuffix(any_suffix) + suffix)
+        return self.store / (any_object.name.removesuffix(any_suffix) + suffix)
+
+    def _read(self, suffix: str, start: int, length: int) -> bytes:
+        with errors_at(path := self.path(suffix)):
+            return path.read_range(start, length)
 
     @property
     def missing(self) -> list[str]:
@@ -382,7 +387,7 @@ class RemoteSegment:
             stored = self.found[MANIFEST]
             if stored.size > limits.MAX_MANIFEST_OBJECT_BYTES:
                 raise ManifestError(f"{stored.size} bytes are above the limit of {limits.MAX_MANIFEST_OBJECT_BYTES}")
-            return parse_manifest(self.store.read(stored.name, 0, stored.size))
+            return parse_manifest(self._read(MANIFEST, 0, stored.size))
         if LOG not in self.found:
             raise ManifestError("there is no log")
         size = self.found[LOG].size
@@ -427,7 +432,7 @@ class RemoteSegment:
 
         Raises PathError if the store cannot read, and as `manifest` and `cipher`.
         """
-        chunks, cipher, name = self.chunks, self.cipher, self.found[LOG].name
+        chunks, cipher = self.chunks, self.cipher
         is_compressed, positions = self.manifest.is_compressed, chunks.positions
         stop = len(chunks) if stop is None else stop
         while first < stop:
@@ -435,7 +440,7 @@ class RemoteSegment:
             while end < stop and positions[end + 1] - positions[first] <= READ_BYTES:
                 end += 1
             start = positions[first]
-            data = self.store.read(name, start, positions[end] - start)
+            data = self._read(LOG, start, positions[end] - start)
             for number in range(first, end):
                 stored = data[positions[number] - start : positions[number + 1] - start]
                 begin, behind = chunks.original_range(number)
@@ -457,10 +462,10 @@ class RemoteSegment:
             return None
         if part.size > limits.MAX_INDEX_BYTES:
             raise ChunkError(f"{part.size} bytes are above the limit of {limits.MAX_INDEX_BYTES}")
-        stored = self.found.get(INDEXES if self.layout == AIVEN else suffix)
-        if stored is None:
+        stored = INDEXES if self.layout == AIVEN else suffix
+        if stored not in self.found:
             raise PathError(f"{self.path(INDEXES)}: no such object")
-        data = self.store.read(stored.name, part.position, part.size) if part.size else b""
+        data = self._read(stored, part.position, part.size) if part.size else b""
         if len(data) < part.size:
             raise ChunkError("the object ends before the side file does")
         return data if self.cipher is None or not data else self.cipher.decrypted(data)
@@ -560,12 +565,11 @@ class RemoteStorage:
     ``others``: objects with other names than those of remote storage.
     """
 
-    def __init__(self, store: Objects, keys: PrivateKeys) -> None:
-        self.store = store
+    def __init__(self, store: Place, keys: PrivateKeys) -> None:
         self.others: list[StoredObject] = []
         partitions: dict[tuple[str, str, int], RemotePartition] = {}
         segments: dict[tuple[str, int, str], RemoteSegment] = {}
-        for item in store.list():
+        for item in objects_below(store):
             name = parse_object_name(item.name)
             if name is None:
                 self.others.append(item)
@@ -584,8 +588,7 @@ class RemoteStorage:
             segment.found.setdefault(name.suffix, item)
         if not partitions:
             raise PathError(
-                f"{store.root}: no remote storage: no object is named as Kafka's LocalTieredStorage or Aiven's plugin "
-                "do"
+                f"{store}: no remote storage: no object is named as Kafka's LocalTieredStorage or Aiven's plugin do"
             )
         _name_topics(partitions.values())
         self.partitions = sorted(partitions.values(), key=lambda found: (found.topic, found.number, found.topic_id))
@@ -595,7 +598,7 @@ class RemoteStorage:
 
 def open_storage(path: str, keys: PrivateKeys) -> RemoteStorage:
     """Raises PathError if there is no remote storage at ``path``."""
-    return RemoteStorage(open_objects(path), keys)
+    return RemoteStorage(directory_at(path), keys)
 
 
 def _name_topics(partitions: Iterable[RemotePartition]) -> None:

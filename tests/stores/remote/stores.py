@@ -5,7 +5,10 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
 from cli.command import flip
+from kseg.stores.place import Place
 from kseg.stores.remote.keys import PrivateKeys, private_keys
 from kseg.stores.remote.segment import RemotePartition, RemoteSegment, RemoteStorage, open_storage
 
@@ -44,6 +47,19 @@ def damage_chunk(store: Path, variant: str, number: int, at: int = 40) -> Remote
     log = next(store.rglob(f"*{segment.segment_id}.log"))
     flip(log, segment.chunks.positions[number] + at)
     return segment
+
+
+def noted_reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
+    """The ranges of files and objects that are read from now on: path, start and length."""
+    found: list[tuple[str, int, int]] = []
+    read = Place.read_range
+
+    def noted(place: Place, start: int, length: int) -> bytes:
+        found.append((place, start, length))
+        return read(place, start, length)
+
+    monkeypatch.setattr(Place, "read_range", noted)
+    return found
 
 
 def truth(variant: str) -> dict[str, dict]:

@@ -10,7 +10,18 @@ from kseg.errors import KsegError, PathError, RequestError
 from kseg.stores.remote.keys import KeyMissingError, PrivateKeys, private_keys
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.remote.segment import EPOCHS, ChunkError, RemoteSource, open_storage
-from stores.remote.stores import REMOTE, copied, digest, first_segment, keys, partition, storage, store_of, truth
+from stores.remote.stores import (
+    REMOTE,
+    copied,
+    digest,
+    first_segment,
+    keys,
+    noted_reads,
+    partition,
+    storage,
+    store_of,
+    truth,
+)
 
 VARIANTS = ["plain", "zstd", "enc", "both"]
 
@@ -41,24 +52,20 @@ def test_prefixes_are_no_part_of_topics(variant: str, names: list[str]) -> None:
     assert is_remote_storage(str(store_of(variant)))
 
 
-@pytest.mark.parametrize(("folder", "topic"), [("backup_other", "other"), ("kept_other", "kept_other")])
-def test_a_prefix_that_a_manifest_gives_away_is_that_of_others_too(folder: str, topic: str, tmp_path: Path) -> None:
-    """The other partition has lost its manifests, which name its topic."""
+@pytest.mark.parametrize(
+    ("folder", "has_manifests", "topic"),
+    [("backup_other", False, "other"), ("kept_other", False, "kept_other"), ("kept_t-txn", True, "kept_t-txn")],
+)
+def test_prefixes_of_other_partitions(folder: str, has_manifests: bool, topic: str, tmp_path: Path) -> None:
+    """Without manifests, which name the topic, a partition has a prefix that the manifests of others give away. A
+    manifest of another topic id names no topic."""
     store = copied("both", tmp_path)
     (known,) = store.glob("backup_t-txn-*")
     other = Path(shutil.copytree(known, store / f"{folder}-AAECAwQFBgcICQoLDA0ODw"))
-    for manifest in other.rglob("*.rsm-manifest"):
+    for manifest in () if has_manifests else other.rglob("*.rsm-manifest"):
         manifest.unlink()
     found = open_storage(str(store), keys()).partitions
     assert {partition.name for partition in found} == {"t-txn-0", f"{topic}-0"}
-
-
-def test_a_manifest_of_another_topic_id_names_no_topic(tmp_path: Path) -> None:
-    store = copied("both", tmp_path)
-    (known,) = store.glob("backup_t-txn-*")
-    shutil.copytree(known, store / "kept_t-txn-AAECAwQFBgcICQoLDA0ODw")
-    found = open_storage(str(store), keys()).partitions
-    assert {partition.name for partition in found} == {"t-txn-0", "kept_t-txn-0"}
 
 
 def test_a_log_directory_is_no_remote_storage(tmp_path: Path) -> None:
@@ -86,23 +93,16 @@ def test_an_empty_side_file_is_stored_as_nothing() -> None:
 
 def test_a_range_reads_only_its_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     segment = partition("both", "t-txn-0").segments[1]
-    reads: list[tuple[int, int]] = []
-    read = segment.store.read
-
-    def counted(name: str, start: int, length: int) -> bytes:
-        reads.append((start, length))
-        return read(name, start, length)
-
     assert len(segment.chunks) > 20
-    monkeypatch.setattr(segment.store, "read", counted)
+    reads, log = noted_reads(monkeypatch), segment.path()
     with RemoteSource(segment, "x", is_in_place=True) as source:
         source.need(segment.size - 100, segment.size)
         at = segment.chunks.positions
-        assert reads == [(at[-2], at[-1] - at[-2])]
+        assert reads == [(log, at[-2], at[-1] - at[-2])]
         assert source.reach(0, segment.size) == segment.chunks.original_chunk_bytes
         source.reach_further(0, segment.size)
         assert source.reach(0, segment.size) == 2 * segment.chunks.original_chunk_bytes
-        assert reads[1:] == [(at[0], at[1]), (at[1], at[2] - at[1])]
+        assert reads[1:] == [(log, at[0], at[1]), (log, at[1], at[2] - at[1])]
         assert bytes(source.buffer[segment.size - 100 :]).strip(b"\0")
 
 

@@ -15,11 +15,11 @@ from kseg.kernel import COMPILED
 from kseg.node.log_starts import LogStarts
 from kseg.options.declaration import JSON, TABLE, TEXT
 from kseg.output.kafka_text import KafkaTextPrinter, ends_silently
-from kseg.output.notices import on_one_line, put_line
+from kseg.output.notices import Paint, on_one_line, put_line
 from kseg.output.printer import ParallelPrinter, Printer, Style
 from kseg.output.progress import progress_over
 from kseg.output.sink import Sink
-from kseg.output.terminal import Paint, line_width
+from kseg.output.terminal import line_width
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import SegmentFile, list_segments, listing_of, segment_file
 from kseg.segment.items import Batch, Damage, Message07, RowSpan, Spans, all_rows

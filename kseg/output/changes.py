@@ -20,10 +20,10 @@ from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE,
 from kseg.formats.json_values import fields_of, name_of, name_value, row_of
 from kseg.formats.suffixes import LOGS
 from kseg.output.fleet_table import MAX_SEPARATE_PARTITIONS
-from kseg.output.notices import Notices, Presentation, on_one_line
+from kseg.output.notices import Notices, Paint, Presentation, on_one_line
 from kseg.output.progress import Progress, progress_over
 from kseg.output.sink import MemorySink, Sink
-from kseg.output.terminal import LONGEST_LINE, Columns, Paint, columns_of, drawn
+from kseg.output.terminal import LONGEST_LINE, Columns, columns_of, drawn
 from kseg.quantities import in_other_unit, plural, show_span, shown_bytes, shown_time
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores.place import Place

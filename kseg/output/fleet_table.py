@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from kseg.output.notices import on_one_line
-from kseg.output.terminal import Columns, Paint, columns_of
+from kseg.output.notices import Paint, on_one_line
+from kseg.output.terminal import Columns, columns_of
 from kseg.quantities import MINUTES, plural, shown_bytes, shown_time
 
 FLEET_WIDTH = 200

@@ -1,26 +1,12 @@
 """Text for terminals: colors, widths, columns, and drawings by rich, which is imported at the first of them."""
 
 import io
-import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import click
-
+from kseg.output.notices import Paint, columns_of_stream
 from kseg.output.sink import Sink
-
-
-class Paint:
-    """Colors text. ``color``: auto, always or never; auto depends on NO_COLOR and the terminal."""
-
-    def __init__(self, color: str = "auto", is_terminal: bool = False) -> None:
-        wanted = color == "auto" and is_terminal and not os.environ.get("NO_COLOR")
-        self.is_on = color == "always" or wanted
-
-    def __call__(self, text: str, color: str | None = None, bold: bool = False) -> str:
-        if not self.is_on or not text:
-            return text
-        return click.style(text, fg=color, bold=bold or None)
 
 
 def display_width(text: str) -> int:
@@ -151,11 +137,4 @@ class Columns:
 
 def line_width(sink: Sink, otherwise: int) -> int:
     """Returns the width in columns: from COLUMNS, from the terminal, or the default for a pipe."""
-    setting = os.environ.get("COLUMNS", "")
-    if setting.isascii() and setting.isdigit() and int(setting) > 0:
-        return int(setting)
-    if not sink.is_terminal:
-        return otherwise
-    import shutil
-
-    return shutil.get_terminal_size().columns
+    return columns_of_stream(sys.__stdout__) if sink.is_terminal else columns_of_stream(None, otherwise)

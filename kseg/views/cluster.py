@@ -14,9 +14,9 @@ from kseg.node.log_directory import METADATA_PARTITION
 from kseg.node.metadata_image import Fields, MetadataImage
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, HTML, INPUT, JSON, TABLE, TEXT, Number, option
-from kseg.output.notices import Color, Notices, on_one_line
+from kseg.output.notices import Color, Notices, Paint, on_one_line
 from kseg.output.sink import Sink
-from kseg.output.terminal import LONGEST_LINE, Columns, Paint, columns_of, line_width
+from kseg.output.terminal import LONGEST_LINE, Columns, columns_of, line_width
 from kseg.quantities import plural
 from kseg.releases.metadata import METADATA_VERSION, METADATA_VERSIONS
 from kseg.segment.files import METADATA_TOPIC, list_segments, segment_file

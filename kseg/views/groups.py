@@ -16,11 +16,11 @@ from kseg.formats.rows import Scratch, UndecodableError
 from kseg.node.coordinators import CommitTable, CommittedOffset
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, JSON, TABLE, TEXT, option
-from kseg.output.notices import Notices, on_one_line
+from kseg.output.notices import Notices, Paint, on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.progress import progress_over
 from kseg.output.sink import Sink
-from kseg.output.terminal import Columns, Paint, clipped, columns_of, line_width
+from kseg.output.terminal import Columns, clipped, columns_of, line_width
 from kseg.quantities import plural, shell_line, show_span, shown_bytes, shown_time
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, parse_partition_name
 from kseg.segment.items import Batch, Damage, Spans, all_rows

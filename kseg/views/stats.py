@@ -13,12 +13,12 @@ from kseg.formats.rows import Scratch
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, HTML, JSON, TEXT, Number, Value, option
 from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, SUMMARY_FIELDS, fleet_table
-from kseg.output.notices import Notices
+from kseg.output.notices import Notices, Paint
 from kseg.output.printer import Printer, Style
 from kseg.output.progress import progress_over
 from kseg.output.sink import Sink
 from kseg.output.summary import summary_lines, summary_panel, total_line
-from kseg.output.terminal import Paint, line_width
+from kseg.output.terminal import line_width
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import OFFSETS_TOPIC, Listing, SegmentFile
 from kseg.segment.items import Batch, Damage, Spans, all_rows

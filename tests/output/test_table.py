@@ -7,9 +7,10 @@ import pytest
 from kseg.formats.rows import Scratch
 from kseg.output import table
 from kseg.output.fleet_table import SUMMARY_FIELDS, fleet_table
+from kseg.output.notices import Paint
 from kseg.output.printer import Style
 from kseg.output.table import TablePrinter
-from kseg.output.terminal import Paint, display_width
+from kseg.output.terminal import display_width
 from kseg.segment.items import Damage
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
 from segment.reading import items_at

@@ -23,7 +23,7 @@ from kseg.output.fleet_table import MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Notices, Paint, Presentation, on_one_line
 from kseg.output.progress import Progress, progress_over
 from kseg.output.sink import MemorySink, Sink
-from kseg.output.terminal import LONGEST_LINE, Columns, columns_of, drawn
+from kseg.output.terminal import LONGEST_LINE, columns_of, drawn, table_lines
 from kseg.quantities import in_other_unit, plural, show_span, shown_bytes, shown_time
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores.place import Place
@@ -268,24 +268,20 @@ class CarvedTable(PlanPrinter):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._rows: list[dict[str, str]] = []
+        self._rows: list[tuple[str, ...]] = []
 
     def _put_facts(self, plan: Plan) -> None:
         for row in plan.facts:
             told, name = row["evidence"], os.path.basename(plan.directory)
+            offsets = f"{row['firstOffset']} to {row['lastOffset']}"
             named_by = " ".join(f"{each}?" for each in told["candidates"][:2]) or told["name"] or ""
-            cells = {
-                "log": name, "batches": str(row["batches"]), "records": str(row["records"]),
-                "size": shown_bytes(row["bytes"]), "offsets": f"{row['firstOffset']} to {row['lastOffset']}",
-                "gaps": str(row["gaps"]), "named by": named_by,
-            }  # fmt: skip
-            self._rows.append({title: on_one_line(cell) for title, cell in cells.items()})
+            counts = str(row["batches"]), str(row["records"]), shown_bytes(row["bytes"])
+            self._rows.append((name, *counts, offsets, str(row["gaps"]), named_by))
 
     def finish(self, outcome: Outcome) -> None:
         super().finish(outcome)
-        if self._rows:
-            for line in Columns(_CARVED, self._rows, LONGEST_LINE, gap="  ").lines(self._rows, Paint()):
-                self.sink.put(line)
+        for line in table_lines(_CARVED, self._rows, LONGEST_LINE, Paint(), gap="  "):
+            self.sink.put(line)
 
 
 _MAX_LEFT_OUT = 5

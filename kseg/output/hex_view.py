@@ -213,6 +213,7 @@ class HexPrinter(Printer):
         """Bytes to which the rest of a message may be decompressed."""
 
     def begin(self, file: SegmentFile) -> None:
+        super().begin(file)
         self.sink.put(self._lines.paint(on_one_line(file.path), bold=True))
 
     def attend(self, reader: SegmentReader) -> None:

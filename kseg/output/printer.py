@@ -62,6 +62,7 @@ class Printer:
         self.style = self._style.of(file)
 
     def begin(self, file: SegmentFile) -> None:
+        self.files += 1
         self.enter(file)
 
     def attend(self, reader: SegmentReader) -> None:
@@ -284,8 +285,6 @@ class TurnSink(Sink):
 
 class ParallelPrinter:
     """Prints the same output as a single printer. Call `abandon` before the input is closed."""
-
-    files = 0
 
     # The thread that submits tasks runs none: Ctrl-C, which is raised in it, must not interrupt the order of turns.
 

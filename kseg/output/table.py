@@ -51,8 +51,7 @@ class TablePrinter(Printer):
         self._has_all_counts = True
 
     def begin(self, file: SegmentFile) -> None:
-        self.enter(file)
-        self.files += 1
+        super().begin(file)
         self._add((None, self._paint(on_one_line(file.path), bold=True), None))
 
     def batch(self, batch: items.Batch, spans: items.Spans = items.all_rows) -> None:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kseg.output.notices import Paint, columns_of_stream
+from kseg.output.notices import Paint, columns_of_stream, on_one_line
 from kseg.output.sink import Sink
 
 
@@ -133,6 +133,14 @@ class Columns:
                 padded = padded.rstrip()  # otherwise the color would include the blanks
             shown.append(padded if paint is None else paint(padded, color or column.color))
         return self._gap.join(shown).rstrip()
+
+
+def table_lines(
+    columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int, paint: Paint, gap: str = " "
+) -> Iterator[str]:
+    """Yields the lines of a table, whose rows have a cell of any text for each column; nothing for no rows."""
+    cells = [{column.title: on_one_line(text) for column, text in zip(columns, row, strict=True)} for row in rows]
+    return Columns(columns, cells, width, gap).lines(cells, paint) if cells else iter(())
 
 
 def line_width(sink: Sink, otherwise: int) -> int:

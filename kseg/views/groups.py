@@ -20,7 +20,7 @@ from kseg.output.notices import Notices, Paint, on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.progress import progress_over
 from kseg.output.sink import Sink
-from kseg.output.terminal import Columns, clipped, columns_of, line_width
+from kseg.output.terminal import Columns, clipped, columns_of, line_width, table_lines
 from kseg.quantities import plural, shell_line, show_span, shown_bytes, shown_time
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, parse_partition_name
 from kseg.segment.items import Batch, Damage, Spans, all_rows
@@ -59,9 +59,6 @@ class GroupsPrinter(Printer):
         super().__init__(sink, Style(), scratch)
         self._as_json, self._paint = options.form == JSON, Paint(options.color, sink.is_terminal)
         self._width = max(line_width(sink, PIPED_WIDTH), 40)
-
-    def begin(self, file: SegmentFile) -> None:
-        self.files += 1
 
     def damage(self, damage: Damage) -> None:
         self.errors += 1
@@ -280,11 +277,8 @@ class GroupSizesPrinter(GroupsPrinter):
             for row in rows:
                 self.sink.put_row({"type": "groupSize", **row})
         elif rows:
-            cells = [
-                {"GROUP": on_one_line(str(row["group"])), "RECORDS": str(row["records"]), "BYTES": str(row["bytes"])}
-                for row in rows
-            ]
-            for line in Columns(SIZE_COLUMNS, cells, self._width).lines(cells, self._paint):
+            cells = [tuple(map(str, row.values())) for row in rows]
+            for line in table_lines(SIZE_COLUMNS, cells, self._width, self._paint):
                 self.sink.put(line)
             records, size = (sum(row[name] for row in rows) for name in ("records", "bytes"))
             total = f"{plural(len(rows), 'group', 'groups', ',')}: {records:,} records, {shown_bytes(size)}"

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 from base64 import b64decode
@@ -77,6 +78,22 @@ def caller(capfdbinary: pytest.CaptureFixture[bytes]) -> Kseg:
         return Outcome(ended.value.code, out, err.decode("utf-8"))
 
     return kseg
+
+
+def copying(source: Path, place: str) -> Any:
+    """Returns a fixture: a copy of a directory at a place below ``tmp_path``."""
+
+    @pytest.fixture
+    def copied(tmp_path: Path) -> Path:
+        return Path(shutil.copytree(source, tmp_path / place))
+
+    return copied
+
+
+def judged(kseg: Kseg, *words: object) -> tuple[list[dict[str, Any]], list[list[str]]]:
+    """The errors that a verification finds, and the commands that come next."""
+    *rows, summary = kseg("verify", "--format", "json", *words).objects
+    return [row for row in rows if row.get("severity") == "error"], summary["next"]
 
 
 def files(directory: Path, kept: bool = True) -> dict[str, bytes]:

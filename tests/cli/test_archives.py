@@ -65,8 +65,7 @@ def test_one_pass_is_enough_with_and_without_damage(
         tar.add(tmp_path / "logs", "logs")
     again: list[object] = []
     monkeypatch.setattr(opening.Omitted, "restore", again.append)
-    done = kseg("verify", "--jobs", "1", packed)
-    assert "files: 2 (1.3 MiB)" in done.err
+    assert "files: 2 (1.3 MiB)" in kseg("verify", "--jobs", "1", packed).err
     assert not again
     kseg("verify", "--jobs", "1", f"{packed}/logs/orders-0/{BASE_OFFSET:020}.log")
     assert not again
@@ -278,8 +277,7 @@ def test_a_zip_file_without_its_directory_is_read_member_by_member(tmp_path: Pat
 def test_the_bound_of_the_spool_holds(tmp_path: Path, kseg: Kseg) -> None:
     path = tmp_path / "bomb.log.gz"
     path.write_bytes(gzip.compress(bytes(50 << 20)))
-    done = kseg("verify", "--spool-bytes", "1M", "--spool-dir", tmp_path, path, SEGMENT)
-    assert done.status == 3
+    done = kseg("verify", "--spool-bytes", "1M", "--spool-dir", tmp_path, path, SEGMENT).expect(3)
     assert "--spool-bytes" in done.err
     assert "batches: 6" in done.err  # the other path is judged
     assert kseg("dump", "--spool-bytes", "1M", path).status == 3
@@ -311,9 +309,9 @@ def test_an_empty_file_is_no_packed_one(suffix: str, tmp_path: Path, kseg: Kseg)
 def test_packed_segments_inside_an_archive_are_judged(tmp_path: Path, kseg: Kseg) -> None:
     folder = tmp_path / "in"
     (folder / "orders-0").mkdir(parents=True)
-    hurt = bytearray(SEGMENT.read_bytes())
-    hurt[len(hurt) // 2] ^= 8
-    (folder / "orders-0" / f"{SEGMENT.name}.zst").write_bytes(zstandard.ZstdCompressor().compress(bytes(hurt)))
+    hurt = Path(shutil.copy(SEGMENT, tmp_path))
+    flip(hurt, bits=8)
+    (folder / "orders-0" / f"{SEGMENT.name}.zst").write_bytes(zstandard.ZstdCompressor().compress(hurt.read_bytes()))
     path = tmp_path / "nested.zip"
     path.write_bytes(zip_bytes(members(folder, "")))
     done = kseg("verify", "--format", "json", path).expect(1)

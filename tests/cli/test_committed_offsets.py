@@ -229,7 +229,7 @@ def test_a_cut_log_says_what_it_still_knows(size: int, kseg: Kseg, tmp_path: Pat
     assert short(done.of_type("committedOffset"), *FIELDS[:-1]) == short(expected, *FIELDS[:-1])
 
 
-def test_a_copy_of_a_partition_adds_nothing(kseg: Kseg, tmp_path: Path) -> None:
+def test_a_copying_a_partition_adds_nothing(kseg: Kseg, tmp_path: Path) -> None:
     shutil.copytree(OFFSETS, tmp_path / OFFSETS.name)
     assert short(committed(kseg, tmp_path / OFFSETS.name, COMMITTED), *FIELDS[:-1]) == [
         {name: offset[name] for name in FIELDS[:-1]} for offset in TRUTH

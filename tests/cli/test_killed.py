@@ -16,8 +16,8 @@ from changes.failing import CountingDisk, FailingDisk, KillingDisk
 from cleaner.partitions import PAIRS
 from cli.command import TESTDATA, Kseg, files
 from cli.dying import on, outcome, points
+from cli.test_full_disk import expired
 from recovery.damages import read, write
-from retention.partitions import RETENTION
 
 pytestmark = pytest.mark.slow
 
@@ -42,11 +42,6 @@ def damaged(target: Path) -> Path:
 def cleanable(target: Path) -> Path:
     TRANSACTIONS.copy(target)
     return target / TRANSACTIONS.name
-
-
-def expired(target: Path) -> Path:
-    (target / "log-start-offset-checkpoint").write_text("0\n1\nother 0 1\n")
-    return Path(shutil.copytree(RETENTION / "before" / "r-delrec-0", target / "r-delrec-0"))
 
 
 def retained(target: Path) -> Path:

@@ -5,16 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, flip
+from cli.command import TESTDATA, Kseg, copying, flip
 from kseg.recovery.leftovers import only_copies
 from segment.segments import entries
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
-
-
-@pytest.fixture
-def partition(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(PLAIN, tmp_path / "logs" / "dplain-0"))
+partition = copying(PLAIN, "logs/dplain-0")
 
 
 def mark(partition: Path, base: int) -> Path:
@@ -102,7 +98,7 @@ def test_what_a_cleaner_removed_is_nothing_that_only_its_old_segments_have(kseg:
     assert "leftover-holds-data" not in {row.get("code") for row in kseg("verify", "--format", "json", cleaned).objects}
 
 
-def test_an_intact_copy_of_what_is_damaged_is_told_and_kept(kseg: Kseg, cleaned: Path, tmp_path: Path) -> None:
+def test_an_intact_copying_what_is_damaged_is_told_and_kept(kseg: Kseg, cleaned: Path, tmp_path: Path) -> None:
     """How many of its records the log still had nobody knows. A start would remove it; the quarantine keeps it."""
     log, old = cleaned / f"{0:020}.log", cleaned / f"{2520:020}.log.deleted"
     flip(log)

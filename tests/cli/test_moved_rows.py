@@ -42,8 +42,7 @@ def state_of(disks: list[Path]) -> dict[str, bytes]:
 def test_rows_follow_the_partitions_both_ways_and_undo_brings_them_back(kseg: Kseg, tmp_path: Path) -> None:
     disks = moved(tmp_path)
     before = state_of(disks)
-    dry = kseg("recover", "-n", *disks)
-    assert dry.status == 1
+    dry = kseg("recover", "-n", *disks).expect(1)
     assert state_of(disks) == before
     assert f"with the entries that partitions left on another disk: {TO_FIRST}" in dry.out.decode()
     assert f"without the entries of partitions that stand on another disk: {TO_SECOND}" in dry.out.decode()
@@ -68,9 +67,7 @@ def test_a_row_of_its_own_wins_and_rows_that_differ_are_not_taken(kseg: Kseg, tm
     for offset, disk in enumerate(third):
         own = [row for row in rows_of(disk / RECOVERED) if row[0] != "few"]
         write_rows(disk / RECOVERED, own if disk == home else [*own, ["few", "1", str(offset)]])
-    found = kseg("recover", *third)
-    assert found.status == 0
-    assert f"has no entry for {TO_SECOND}, and those of other disks differ" in found.err
+    assert f"has no entry for {TO_SECOND}, and those of other disks differ" in kseg("recover", *third).expect(0).err
     assert [bool(row) for row in rows(third, RECOVERED, TO_SECOND)] == [disk != home for disk in third]
 
 

@@ -205,8 +205,7 @@ def test_upload_resumes(
 
     with monkeypatch.context() as patch:
         patch.setattr(UrlObjects, "upload", failing)
-        done = kseg(*words)
-    assert (done.status, "the network is down" in done.err) == (3, True)
+        kseg(*words).expect(3, "the network is down")
     begun = store.files("continued")
     assert set(json.loads(begun[RECORD])["done"]) == {partitions[0]}
     kseg(*words, "--reset-epochs").expect(3, "was begun with other options")

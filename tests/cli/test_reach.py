@@ -3,26 +3,15 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, changed, files, flip
+from cli.command import TESTDATA, Kseg, changed, copying, files, flip, judged
 from segment.segments import spans
 
 CLEAN = TESTDATA / "log-directories/4.3.1-rounds/clean"
 LOG_STARTS = "log-start-offset-checkpoint"
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(CLEAN, tmp_path / "logs"))
-
-
-def judged(kseg: Kseg, *paths: Path) -> tuple[list[dict[str, Any]], list[list[str]]]:
-    """The errors, and the commands that come next."""
-    objects = kseg("verify", "--format", "json", *paths).objects
-    return [row for row in objects if row.get("severity") == "error"], objects[-1]["next"]
+logs = copying(CLEAN, "logs")
 
 
 def flipped(partition: Path) -> None:

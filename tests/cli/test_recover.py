@@ -1,12 +1,11 @@
 """``kseg recover`` and ``kseg reindex`` from the command line, on copies of real partitions with real damage."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, files, flip, unchanged
+from cli.command import TESTDATA, Kseg, files, flip, judged, unchanged
 from kseg.quantities import shown_bytes
 from segment.segments import spans
 
@@ -47,8 +46,7 @@ def test_a_log_directory_is_filled_from_another(kseg: Kseg, replica_partition: P
 def test_the_plan_as_json(kseg: Kseg, replica_partition: Path) -> None:
     before = sorted(replica_partition.iterdir())
     done = kseg("recover", "--from-replica", REPLICA, "--dry-run", "--format", "json", replica_partition).expect(1)
-    rows = [json.loads(line) for line in done.out.splitlines()]
-    assert [row for row in rows if row["type"] == "taken"] == [
+    assert done.of_type("taken") == [
         {
             "type": "taken", "directory": str(replica_partition), "firstOffset": 46, "lastOffset": 75,
             "from": str(REPLICA.resolve() / SECOND),
@@ -60,7 +58,7 @@ def test_the_plan_as_json(kseg: Kseg, replica_partition: Path) -> None:
 def test_what_is_left_is_told(kseg: Kseg, replica_partition: Path) -> None:
     (replica_partition / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n3 40\n")
     done = kseg("recover", "--from-replica", REPLICA, "--dry-run", "--format", "json", replica_partition)
-    left = [row for row in map(json.loads, done.out.splitlines()) if row["type"] == "left"]
+    left = done.of_type("left")
     assert [(row["firstOffset"], row["lastOffset"]) for row in left] == [(46, 75)]
     assert left[0]["reason"] == "leader epoch 0, but by leader-epoch-checkpoint epoch 3 began at 40"
     text = kseg("recover", "--from-replica", REPLICA, "--dry-run", replica_partition).out.decode()
@@ -115,8 +113,7 @@ def test_only_removed_bytes_are_said_to_be_kept(kseg: Kseg, tmp_path: Path) -> N
     lost = partition / f"{46:020}.index"
     before = lost.read_bytes()
     lost.unlink()
-    made = kseg(*ask)
-    assert "no bytes were removed; kseg undo reverts the change" in made.err
+    assert "no bytes were removed; kseg undo reverts the change" in kseg(*ask).err
     lost.write_bytes(before[:8])
     assert "removed bytes are kept in" in kseg(*ask).err
 
@@ -126,8 +123,7 @@ def test_a_copy_without_a_change_is_reported(kseg: Kseg, tmp_path: Path) -> None
     whole, new = TESTDATA / "log-directories" / "4.3.1" / "logs" / "dplain-0", tmp_path / "new"
     ask = ("reindex", "--index-interval-bytes", "1024", "--output")
     assert "copied without a change" not in kseg(*ask, new, "--dry-run", whole).err
-    done = kseg(*ask, new, whole)
-    assert f"kseg: {new}: copied without a change: 1 partition" in done.err
+    assert f"kseg: {new}: copied without a change: 1 partition" in kseg(*ask, new, whole).err
     assert files(new / "dplain-0").keys() == files(whole).keys()
 
 
@@ -200,12 +196,11 @@ def test_damage_that_a_broker_does_not_mind_is_told(kseg: Kseg, tmp_path: Path, 
     for _ in range(2):  # the second time there is nothing else to do
         done = kseg("recover", "--format", "json", path)
         done.expect(1, f"stays as it is: {code}: the batch at position 7129, offset 13")
-        (found,) = [row for row in map(json.loads, done.out.splitlines()) if row["type"] == "remains"]
+        (found,) = done.of_type("remains")
         assert (found["code"], found["file"], found["position"]) == (code, str(path / LAST), 7129)
-        assert json.loads(done.out.splitlines()[-1])["damageRemains"] is True
+        assert done.objects[-1]["damageRemains"] is True
     assert (path / LAST).read_bytes() == whole
-    found = [json.loads(line) for line in kseg("verify", "--format", "json", path).out.splitlines()]
-    assert [row["code"] for row in found if row.get("severity") == "error"] == [code]
+    assert [row["code"] for row in judged(kseg, path)[0]] == [code]
 
 
 def test_a_magic_that_a_broker_does_not_look_at_is_told(kseg: Kseg, partition: Path) -> None:
@@ -216,8 +211,7 @@ def test_a_magic_that_a_broker_does_not_look_at_is_told(kseg: Kseg, partition: P
 def test_gaps_that_a_cleaner_leaves_are_no_damage(kseg: Kseg, tmp_path: Path) -> None:
     path = damaged(tmp_path, "4.3.1-last-batch-removed")
     (path.parent / "cleaner-offset-checkpoint").write_text("0\n1\ndplain 0 140\n")
-    done = kseg("recover", "--format", "json", path).expect(0)
-    rows = [json.loads(line) for line in done.out.splitlines()]
+    rows = kseg("recover", "--format", "json", path).expect(0).objects
     assert rows[-1]["damageRemains"] is False
     assert "remains" not in {row["type"] for row in rows}
 

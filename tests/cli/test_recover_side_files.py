@@ -1,6 +1,5 @@
 """``kseg recover`` where side files are missing or cannot be read: rebuilt, or named."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -172,9 +171,7 @@ def test_a_topic_id_is_taken_from_another_partition(kseg: Kseg, logs: Path, cont
         path.write_bytes(content)
     done = kseg("recover", "--mode", mode, "--format", "json", logs).expect(0)
     assert path.read_bytes() == expected
-    reasons = [
-        row["reason"] for row in map(json.loads, done.out.splitlines()) if row.get("file", "").endswith(METADATA)
-    ]
+    reasons = [row["reason"] for row in done.objects if row.get("file", "").endswith(METADATA)]
     assert reasons == ["the id of the topic, as in dplain-1"]
 
 

@@ -1,6 +1,5 @@
 """Segments of Redpanda: Kafka's batches under headers of another byte order with a checksum of their own."""
 
-import json
 import struct
 from pathlib import Path
 
@@ -36,8 +35,8 @@ def write(tmp_path: Path, data: bytes, name: str = "0-7-v1.log") -> Path:
 
 
 def verified(kseg: Kseg, path: Path) -> list[tuple[str, int | None, int | None]]:
-    rows = [json.loads(row) for row in kseg("verify", "--level", "deep", "--format", "json", path).out.splitlines()]
-    return [(row["code"], row["position"], row["length"]) for row in rows if row["type"] == "finding"]
+    found = kseg("verify", "--level", "deep", "--format", "json", path).of_type("finding")
+    return [(row["code"], row["position"], row["length"]) for row in found]
 
 
 NAMED = ("redpanda-segment", None, None)
@@ -47,13 +46,11 @@ NAMED = ("redpanda-segment", None, None)
 def test_a_segment_is_named_and_read(kseg: Kseg, tmp_path: Path, name: str) -> None:
     path = write(tmp_path, SEGMENT, name)
     assert verified(kseg, path) == [NAMED]
-    done = kseg("dump", "--print-data-log", "--format", "json", path)
-    rows = [json.loads(row) for row in done.out.splitlines()]
-    assert (done.status, "redpanda-segment" in done.err) == (0, True)
-    batches = [row for row in rows if row["type"] == "batch"]
+    done = kseg("dump", "--print-data-log", "--format", "json", path).expect(0, "redpanda-segment")
+    batches = done.of_type("batch")
     assert [row["position"] for row in batches] == [0, SECOND, 2 * SECOND]
     assert all(row["isValid"] and row["partitionLeaderEpoch"] == (7 if "-" in name else None) for row in batches)
-    assert [row["key"] for row in rows if row["type"] == "record"] == [f"k{i}" for i in range(COUNT * PER_BATCH)]
+    assert [row["key"] for row in done.of_type("record")] == [f"k{i}" for i in range(COUNT * PER_BATCH)]
 
 
 @pytest.mark.parametrize("at", [0, 4, 5, 7, 8, 15, 16, 17, 21, 23, 30, 57, 60, 61, 100])

@@ -55,8 +55,7 @@ def test_bytes_of_a_table_are_not_for_a_terminal(kseg: Kseg, monkeypatch: pytest
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     monkeypatch.setattr("os.isatty", lambda _descriptor: True)
     for form in ("parquet", "arrow"):
-        done = kseg("convert", "--to", form, INTERNAL / "__consumer_offsets-0")
-        done.expect(2, "give -o FILE, or a pipe", out=b"")
+        kseg("convert", "--to", form, INTERNAL / "__consumer_offsets-0").expect(2, "give -o FILE, or a pipe", out=b"")
 
 
 def test_a_refusal_names_the_partition(kseg: Kseg, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, copying
 
 # ``--era`` and the interval of indexes on the command line.
 
@@ -78,11 +78,7 @@ def test_a_hole_in_the_middle_of_an_index(suffix: str, width: int, tmp_path: Pat
 
 CLEAN = TESTDATA / "log-directories/4.3.1-rounds/clean"
 STEM = f"{0:020}"
-
-
-@pytest.fixture
-def partition(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(CLEAN / "txn-5", tmp_path / "txn-5"))
+partition = copying(CLEAN / "txn-5", "txn-5")
 
 
 def check(kseg: Kseg, partition: Path) -> tuple[int, str]:

@@ -5,16 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, changed, files
+from cli.command import TESTDATA, Kseg, changed, copying, files
 
 # What __cluster_metadata of a log directory says of topics is what commands take, and not what indexes look like.
 
 CLEAN = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"
-
-
-@pytest.fixture
-def known_logs(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(CLEAN, tmp_path / "logs"))
+known_logs = copying(CLEAN, "logs")
 
 
 @pytest.mark.parametrize("command", [["recover"], ["reindex"], ["convert", "--codec", "gzip", "--in-place"]])

@@ -286,7 +286,7 @@ def test_no_directory_is_made_inside_a_log_directory(where: str, cluster: Cluste
     assert not cluster.out.exists()
 
 
-def test_topics_that_a_copy_of_the_log_lacks_are_added(kseg: Kseg, tmp_path: Path) -> None:
+def test_topics_that_a_copying_the_log_lacks_are_added(kseg: Kseg, tmp_path: Path) -> None:
     logs = Path(shutil.copytree(LOGS, tmp_path / "logs"))
     words = ("quorum", "--new", 9, "--listener", "C://h:1", "--as-of", 20, "--output")
     kseg(*words, tmp_path / "without", logs).expect(0)

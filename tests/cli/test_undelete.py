@@ -1,12 +1,11 @@
 """``kseg restore --undelete``, ``--as`` and ``--for-cluster`` on local directories, with partitions of real brokers."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, Outcome, flip, unchanged
+from cli.command import TESTDATA, Kseg, Outcome, copying, flip, unchanged
 from kseg.sidefiles.checkpoints import plain_epochs
 from segment.segments import entries
 
@@ -16,18 +15,10 @@ HEX = "0123456789abcdef0123456789abcdef"
 NEW_ID = "AAECAwQFBgcICQoLDA0ODw"
 STARTS, EPOCHS, METADATA = "log-start-offset-checkpoint", "leader-epoch-checkpoint", "partition.metadata"
 NOW = ("--now", "1790000000000")
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> Path:
-    """A log directory of a KRaft broker that was stopped cleanly."""
-    return Path(shutil.copytree(ROUNDS, tmp_path / "logs"))
-
-
-@pytest.fixture
-def plain(tmp_path: Path) -> Path:
-    """A log directory with one partition of four segments, 0, 46, 76 and 116."""
-    return Path(shutil.copytree(PLAIN, tmp_path / "plain"))
+logs = copying(ROUNDS, "logs")
+"""A log directory of a KRaft broker that was stopped cleanly."""
+plain = copying(PLAIN, "plain")
+"""A log directory with one partition of four segments, 0, 46, 76 and 116."""
 
 
 def files(directory: Path) -> dict[str, bytes]:
@@ -307,8 +298,7 @@ def test_epochs_are_set_to_0_in_all_batches(kseg: Kseg, logs: Path, tmp_path: Pa
 
 def test_json_and_python_tell_the_same_plan(kseg: Kseg, logs: Path) -> None:
     (logs / "gz-0").rename(logs / f"gz-0.{HEX}-delete")
-    done = undelete(kseg, "--format", "json", logs)
-    summary = json.loads(done.out.splitlines()[-1])
+    summary = undelete(kseg, "--format", "json", logs).objects[-1]
     assert (summary["changed"], summary["actions"].get("rename")) == (True, 1)
 
 

@@ -7,15 +7,13 @@ from typing import BinaryIO
 
 import pytest
 
-from cli.command import CHANGING, TESTDATA, Kseg, files, unchanged
+from cli.command import CHANGING, TESTDATA, Kseg, copying, files, unchanged
 from failing_disk import FailDisk
 
 # Links in the directories that commands read: told, and not followed; what the user names is.
 
 
-@pytest.fixture
-def linked_logs(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs", tmp_path / "logs"))
+linked_logs = copying(TESTDATA / "log-directories/4.3.1/logs", "logs")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, spawned
+from cli.command import TESTDATA, Kseg, copying, flip, spawned
 from kseg import writer
 from kseg.cli.main import run
 from kseg.findings.table import KINDS
@@ -86,9 +86,7 @@ def test_one_cause_is_one_error(kseg: Kseg, ignored: tuple[str, ...]) -> None:
 
 def test_batches_with_a_wrong_checksum_are_damaged_bytes(kseg: Kseg, few: Path) -> None:
     first = min((few / COMPACTED.name).glob("*.log"))
-    data = bytearray(first.read_bytes())
-    data[-1] ^= 1
-    first.write_bytes(data)
+    flip(first, -1)
     rows = [
         {row["path"]: row["damagedBytes"] for row in kseg(*command, "--format", "json", few).objects if "forms" in row}
         for command in (("verify", "--level", "full", "--sort", "name"), ("stats",))
@@ -123,11 +121,7 @@ def test_an_open_transaction_holds_the_cleaner(kseg: Kseg, tmp_path: Path, level
 CLEAN = TESTDATA / "damaged/4.3.1-control-clean/dplain-0"
 DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
 LAST = "00000000000000000116.log"
-
-
-@pytest.fixture
-def partition(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(CLEAN, tmp_path / "dplain-0"))
+partition = copying(CLEAN, "dplain-0")
 
 
 LONG_AGO = ("--now", "1700000000000")

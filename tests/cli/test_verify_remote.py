@@ -105,8 +105,7 @@ def test_what_cannot_be_dumped_is_told(kseg: Kseg, tmp_path: Path) -> None:
     broken = kseg("dump", "--format", "json", store).expect(3, "its manifest cannot be used")
     assert len({row["file"] for row in broken.of_type("batch")}) == 6
     kseg("transactions", store).expect(3)
-    nothing = kseg("dump", "--format", "json", "--offsets", "9000..", store_of("plain"))
-    assert "its offsets are" in nothing.err
+    assert "its offsets are" in kseg("dump", "--format", "json", "--offsets", "9000..", store_of("plain")).err
 
 
 def test_indexes_of_kafkas_own_layout_are_used(kseg: Kseg, reads: list[tuple[str, int, int]]) -> None:

@@ -264,8 +264,7 @@ def test_an_image_has_a_page(kseg: Kseg, tmp_path: Path, options: tuple[object, 
 
 def test_a_page_says_where_an_image_ends(kseg: Kseg, tmp_path: Path) -> None:
     logs, page = TESTDATA / "damaged" / "findings" / "metadata-record-refused" / "logs", tmp_path / "page.html"
-    done = kseg("cluster", "--format", "html", "-o", page, logs)
-    assert done.status == 1
+    done = kseg("cluster", "--format", "html", "-o", page, logs).expect(1)
     (end,) = re.findall("<h1>(.*?)</h1>", page.read_text())
     assert "the image ends at offset" in end
     assert html.unescape(end) in done.err
@@ -282,9 +281,7 @@ def test_undo_has_a_page(kseg: Kseg, tmp_path: Path) -> None:
 @pytest.mark.parametrize("options", [("--format", "html"), ("--report", "x.html")])
 def test_a_page_is_of_a_dry_run(kseg: Kseg, tmp_path: Path, options: tuple[str, ...]) -> None:
     shutil.copytree(CASE, tmp_path / "dplain-0")
-    done = kseg("recover", *options, tmp_path / "dplain-0")
-    assert done.status == 2
-    assert "dry run" in done.err
+    assert "dry run" in kseg("recover", *options, tmp_path / "dplain-0").expect(2).err
     assert {path.name for path in (tmp_path / "dplain-0").iterdir()} == {path.name for path in CASE.iterdir()}
 
 

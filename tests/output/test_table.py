@@ -138,6 +138,11 @@ def test_the_order(sort: str, first: str) -> None:
     assert lines(sort)[1].split()[0] == first
 
 
+def test_the_total_has_the_bytes_of_all_files() -> None:
+    rows = [summary(f"/logs/a-{number}", 1024) | {"allBytes": size} for number, size in enumerate((2048, None, 3072))]
+    assert fleet_table(rows, "name", Paint(), 200).splitlines()[4].split()[:4] == ["3", "partitions", "6.0", "KiB"]
+
+
 def test_a_narrow_terminal_leaves_columns_out() -> None:
     assert all(len(line) <= 40 for line in lines("size", 40)[:5])
     assert "PARTITION" in lines("size", 40)[0]

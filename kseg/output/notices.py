@@ -42,8 +42,7 @@ class Notices:
     """
 
     def __init__(self, color: Color = "auto", quiet: bool = False, verbose: bool = False) -> None:
-        self.is_verbose = verbose
-        self.is_quiet = quiet
+        self.color, self.is_quiet, self.is_verbose = color, quiet, verbose
         self.before: Callable[[], None] | None = None
         """Called before each line."""
         self._paint = Paint(color, is_terminal(sys.stderr))

@@ -65,9 +65,7 @@ def drawn(renderable: Any, is_colored: bool, width: int | None = None) -> str:
 
 
 class Column(NamedTuple):
-    """A column of a table. If a line is too short, columns with the highest ``rank`` are omitted first; rank 0 always
-    stays.
-    """
+    """A column of a table. In short lines, those of the highest ``rank`` are omitted first; rank 0 always stays."""
 
     title: str
     rank: int = 0
@@ -121,9 +119,7 @@ class Columns:
         return max(own, width - sum(wide + 1 for column, wide in self._columns if column.title != title))
 
     def line(self, found: Mapping[str, str], paint: Paint | None = None, color: str | None = None) -> str:
-        """Returns a line of cells, given by title. ``color`` applies to all of them; None means the color of each
-        column.
-        """
+        """Returns a line of cells, given by title. ``color`` applies to all; None: the color of each column."""
         shown = []
         for column, width in self._columns:
             text = found.get(column.title, "-")

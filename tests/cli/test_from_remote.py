@@ -117,6 +117,20 @@ def test_what_is_left_out_is_told(kseg: Kseg, tmp_path: Path) -> None:
     assert not (tmp_path / "int" / "t-int-0").exists()
 
 
+def test_a_dry_run_writes_a_report_or_a_page(kseg: Kseg, tmp_path: Path) -> None:
+    output, report = tmp_path / "out", tmp_path / "report"
+    words = ("restore", "--from-remote", store_of("zstd"), "--topic", "t-roll", "--output", output)
+    planned = kseg(*words, "-n").expect(1)
+    kseg(*words, "-n", "--report", report).expect(1, out=b"")
+    assert report.read_bytes() == planned.out != b""
+    page = kseg(*words, "-n", "--format", "html").expect(1).out.decode()
+    assert page.startswith("<!doctype html>")
+    assert "1 file operation would be done: 1 create." in page
+    for options in (("--report", report), ("--format", "html")):
+        kseg(*words, *options).expect(2, "--format html and --report are for a dry run", out=b"")
+    assert not output.exists()
+
+
 def test_another_cluster_another_name_and_epochs_of_zero(kseg: Kseg, tmp_path: Path) -> None:
     output = tmp_path / "out"
     restore(kseg, store_of("zstd"), output, "--topic-id", NEW_ID, "--as", "new", "--reset-epochs").expect(0)

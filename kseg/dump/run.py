@@ -17,7 +17,6 @@ from kseg.options.declaration import JSON, TABLE, TEXT
 from kseg.output.kafka_text import KafkaTextPrinter, ends_silently
 from kseg.output.notices import Paint, on_one_line, put_line
 from kseg.output.printer import ParallelPrinter, Printer, Style
-from kseg.output.progress import progress_over
 from kseg.output.sink import Sink
 from kseg.output.terminal import line_width
 from kseg.runtime.threads import usable_cores
@@ -74,9 +73,7 @@ class Dump(SegmentWalk[DumpOptions]):
         self._has_limits = is_partial or options.limit is not None or options.read_committed or options.stop_on_damage
         self._spans: Spans = self._selected if self.is_selective else all_rows
         self.printer = self._printer(style)
-        # Output on the terminal replaces progress.
-        is_quiet = options.quiet or sink.is_terminal
-        self._show_progress(progress_over(self._paths, is_quiet, options.everything, self.parts_of))
+        self._show_progress(options.quiet or sink.is_terminal, options.everything)  # output there replaces progress
         self._side: SideJsonPrinter | None = None
         self.left = options.limit
         self.transactions: Transactions | None = None

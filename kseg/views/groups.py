@@ -18,7 +18,6 @@ from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, JSON, TABLE, TEXT, option
 from kseg.output.notices import Notices, Paint, on_one_line
 from kseg.output.printer import Printer, Style
-from kseg.output.progress import progress_over
 from kseg.output.sink import Sink
 from kseg.output.terminal import Columns, clipped, columns_of, line_width, table_lines
 from kseg.quantities import plural, shell_line, show_span, shown_bytes, shown_time
@@ -298,7 +297,7 @@ class Groups(SegmentWalk[GroupsOptions]):
         else:
             self.printer = CommittedOffsetsPrinter(sink, self.scratch, options, self.notices.warning)
         self.filters = Filters(Selection(options.offsets, options.times), self.scratch, self.notices)
-        self._show_progress(progress_over(self._paths, options.quiet, parts_of=self.parts_of))
+        self._show_progress(options.quiet)
 
     def split_parts(self, path: str) -> tuple[list[str], list[str]]:
         parts, moved = live_parts(path)

@@ -19,7 +19,7 @@ import lz4.frame
 import pytest
 import zstandard
 
-from cli.command import TESTDATA, Kseg, Outcome, files, flip, spawned
+from cli.command import LOGS, TESTDATA, Kseg, Outcome, files, flip, spawned
 from kseg.stores.archives import opening
 from segment.long_log import BASE_OFFSET, template, write_long_log
 from stores.archives.packed_logs import DAMAGES, PACK, SIZE, cut, flipped, partition, zeros_behind, zeros_inside
@@ -80,7 +80,6 @@ def test_intact_batches_take_no_temporary_space(tmp_path: Path, kseg: Kseg) -> N
         assert kseg(*bounded).status == 3
 
 
-LOGS = TESTDATA / "log-directories/4.3.1/logs"
 SEGMENT = LOGS / "dplain-0/00000000000000000116.log"
 FLAGS = ("dump", "--deep-iteration", "--print-data-log", "--format", "json")
 
@@ -336,8 +335,7 @@ def test_what_recover_writes_is_that_of_the_files(form: str, mode: str, hurt: Pa
     path.write_bytes(ARCHIVES[form](members(hurt, "backup/logs/")))
     flags = ("recover", "--mode", mode, "--now", "1795300000000", "--output")
     plain = kseg(*flags, tmp_path / "one", hurt)
-    found = kseg(*flags, tmp_path / "two", "--spool-dir", tmp_path, "--spool-bytes", "100M", path)
-    assert found.status == plain.status
+    assert kseg(*flags, tmp_path / "two", "--spool-dir", tmp_path, "--spool-bytes", "100M", path).status == plain.status
     assert files(tmp_path / "two") == files(tmp_path / "one")
     assert len(files(tmp_path / "two")) > 20
     assert sorted(os.listdir(tmp_path)) == ["backup", "hurt", "one", "two"]

@@ -207,8 +207,7 @@ def test_a_dry_run_tells_what_would_go_by_kind_and_changes_nothing(kseg: Kseg, t
     assert row["gone"]["tombstones"] > 0
     assert row["records"] - row["kept"] == sum(row["gone"].values())
     assert sum(found["bytesAfter"] for found in done.of_type("cleanedSegment")) + 93 <= row["bytesAfter"] + 93
-    text = kseg("compact", "-n", *TOMBSTONES.options, partition).err
-    assert "tombstones" in text
+    assert "tombstones" in kseg("compact", "-n", *TOMBSTONES.options, partition).err
     really = kseg("compact", *TOMBSTONES.options, "--format", "json", partition).of_type("compaction")[0]
     assert {**really, "seconds": 0} == {**row, "seconds": 0}
     assert row["bytesAfter"] == sum(len(data) for data in files(partition, ".log").values())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, flip, judged
+from cli.command import LOGS_4_4, Kseg, flip, judged
 from kseg.decoders.framed import FramedRecord, framed
 from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.formats.control import control_record
@@ -18,7 +18,6 @@ from kseg.formats.record_batch import KRAFT_VOTERS, build_batch
 from segment.segments import spans
 from verification.log_directories import edited
 
-LOGS = TESTDATA / "log-directories" / "4.4.0" / "logs"
 LOG = f"{0:020}.log"
 PARTITION, METADATA, OFFSETS = "cmptx-1", "__cluster_metadata-0", 132
 TOPIC_ID = "y7w0xMHITqSe0Dcb7oWgag"
@@ -71,7 +70,7 @@ def nodes(tmp_path: Path) -> Nodes:
             batches.append(build_batch(END + 1, 1, 1, [control_record(KRAFT_VOTERS, {"voters": voters})], True))
         found = []
         for number in (1, 2, 3):
-            logs = Path(shutil.copytree(LOGS, tmp_path / f"n{number}"))
+            logs = Path(shutil.copytree(LOGS_4_4, tmp_path / f"n{number}"))
             edited(logs, node_id=str(number), directory_id=f"{'BCD'[number - 1] * 21}A")
             append(logs / METADATA / LOG, *batches)
             found.append(logs)

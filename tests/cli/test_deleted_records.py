@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 import kseg
-from cli.command import TESTDATA, Kseg
+from cli.command import CLEAN, Kseg
 from node.disks import dealt, rows_of, write_rows
 
-CLEAN = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"
 START = 7
 UUID = "0123456789abcdef0123456789abcdef"
 

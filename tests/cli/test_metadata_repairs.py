@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, copying, files, flip
+from cli.command import LOGS_4_4, TESTDATA, Kseg, copying, files, findings_of, flip, unchanged
 from kseg.changes.lock import locked
 from kseg.decoders.framed import FramedRecord, framed
 from kseg.decoders.schemas import CLUSTER_METADATA
@@ -17,11 +17,10 @@ from kseg.kernel.scan.checksums import crc32c
 from kseg.segment.files import LAST_OFFSET
 from segment.segments import entries
 
-LOGS = TESTDATA / "log-directories" / "4.4.0" / "logs"
 LOG = "00000000000000000000.log"
 BORDER, END = 160, 222
 VOTERS = "controller.quorum.voters=1@c:9093"
-logs = copying(LOGS, "logs")
+logs = copying(LOGS_4_4, "logs")
 
 
 def damage(logs: Path) -> None:
@@ -80,8 +79,7 @@ def test_control_records_that_cannot_be_read_tell_nothing(type_id: int, logs: Pa
     end = kseg("cluster", "--format", "json", logs).objects[0]["offset"]
     damage(logs)
     log.write_bytes(log.read_bytes() + build_batch(end, 1, 0, [(struct.pack(">hh", 0, type_id), b"")], True))
-    rows = kseg("verify", "--format", "json", logs).objects
-    assert "--rewrite" in json.dumps(rows)
+    assert "--rewrite" in json.dumps(kseg("verify", "--format", "json", logs).objects)
     kseg("quorum", "--rewrite", logs).expect(1, "damaged bytes in the place of offset 221")
 
 
@@ -168,17 +166,15 @@ def test_control_records_of_an_unreadable_batch_tell_nothing(logs: Path, kseg: K
 def test_a_node_that_is_not_the_only_voter_gets_no_snapshot(logs: Path, kseg: Kseg) -> None:
     damage(logs)
     another_node(logs)
-    before = files(logs, kept=False)
-    kseg("quorum", "--rewrite", logs).expect(3, "this node is not the only one")
-    assert files(logs, kept=False) == before
+    with unchanged(logs):
+        kseg("quorum", "--rewrite", logs).expect(3, "this node is not the only one")
 
 
 def test_snapshots_without_a_log_are_a_decision_of_the_only_voter(logs: Path, kseg: Kseg) -> None:
     kseg("quorum", "--rewrite", "--no-quarantine", logs).expect(0)
     for log in (logs / "__cluster_metadata-0").glob("*.log"):
         log.unlink()
-    rows = kseg("verify", "--format", "json", logs).objects
-    (lost,) = (row for row in rows if row.get("code") == "metadata-lost")
+    (lost,) = findings_of(kseg, logs, code="metadata-lost")
     assert lost["details"]["otherRepair"][2] == "--rewrite"
     kseg("quorum", "--rewrite", logs).expect(0)
     kseg("verify", logs / "__cluster_metadata-0").expect(0)
@@ -209,8 +205,7 @@ def test_a_record_of_a_snapshot_that_no_node_can_replay_is_an_error(logs: Path, 
 def test_a_record_of_the_log_that_no_node_can_replay_stops_a_start(logs: Path, kseg: Kseg) -> None:
     change = FramedRecord(17, 0, {"brokerId": 77, "brokerEpoch": 5})
     append(logs, build_batch(END, 1, 1, [(None, framed(change, CLUSTER_METADATA))]))
-    summary = kseg("verify", "--format", "json", logs).objects[-1]
-    assert [node["starts"] for node in summary["nodes"]] == [False]
+    assert [node["starts"] for node in kseg("verify", "--format", "json", logs).objects[-1]["nodes"]] == [False]
 
 
 def test_differences_of_a_snapshot_show_no_secrets(logs: Path, kseg: Kseg) -> None:
@@ -372,26 +367,23 @@ def with_records(logs: Path, records: list[FramedRecord]) -> None:
 @pytest.mark.parametrize("kind", STOPPING)
 def test_what_replays_but_no_node_takes_is_named_and_left_out(kind: str, logs: Path, kseg: Kseg) -> None:
     with_records(logs, STOPPING[kind])
-    found = [row for row in kseg("verify", "--format", "json", logs).of_type("finding") if kind in row["message"]]
+    found = [row for row in findings_of(kseg, logs) if kind in row["message"]]
     assert [row["code"] for row in found] == ["metadata-record-refused"]
     kseg("quorum", "--rewrite", logs).expect(1, kind)
-    rows = kseg("verify", "--format", "json", logs / "__cluster_metadata-0").of_type("finding")
-    assert not any(row["code"] == "metadata-record-refused" for row in rows)
+    assert not any(row["code"] == "metadata-record-refused" for row in findings_of(kseg, logs / "__cluster_metadata-0"))
 
 
 def test_a_log_without_its_node_may_be_that_of_a_broker(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
     with_records(logs, STOPPING["two ids"])
     alone = shutil.copytree(logs / "__cluster_metadata-0", tmp_path / "alone/__cluster_metadata-0")
     for path, severity in ((logs, "error"), (alone, "warning")):
-        rows = kseg("verify", "--format", "json", path).of_type("finding")
-        assert [row["severity"] for row in rows if "two ids" in row["message"]] == [severity]
+        assert [row["severity"] for row in findings_of(kseg, path) if "two ids" in row["message"]] == [severity]
 
 
 def test_no_snapshot_is_made_of_a_level_of_no_release(logs: Path, kseg: Kseg) -> None:
     with_records(logs, [FramedRecord(12, 0, {"name": "metadata.version", "featureLevel": 34})])
-    before = files(logs, kept=False)
-    kseg("quorum", "--rewrite", logs).expect(3, "metadata.version is 34 (4.5-IV0); Kafka 4.4 accepts")
-    assert files(logs, kept=False) == before
+    with unchanged(logs):
+        kseg("quorum", "--rewrite", logs).expect(3, "metadata.version is 34 (4.5-IV0); Kafka 4.4 accepts")
 
 
 THREE_VOTERS = TESTDATA / "damaged" / "findings" / "leader-copy-missing" / "cluster"

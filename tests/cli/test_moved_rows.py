@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from changes.failing import CountingDisk, KillingDisk
-from cli.command import TESTDATA, Kseg, files
+from cli.command import CLEAN, Kseg, files
 from cli.dying import on, points
 from kseg.changes.lock import locked
 from kseg.node.node import Nodes
@@ -15,7 +15,6 @@ from kseg.recovery.moved_rows import MovedRows, rows_at
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from node.disks import dealt, rows_of, write_rows
 
-CLEAN = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"
 TO_FIRST, TO_SECOND = "cmptx-4", "few-1"
 STARTS, RECOVERED = "log-start-offset-checkpoint", "recovery-point-offset-checkpoint"
 

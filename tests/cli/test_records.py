@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, copying, flip
+from cli.command import PLAIN, TESTDATA, Kseg, copying, flip
 from formats.streams import GZIP, LZ4, SNAPPY, ZSTD, lz4_frame, xerial, zstd_frame
 from kernel.rendering import batch, message, record
 from kseg.limits import LARGEST_BUFFER_BYTES
@@ -112,8 +112,7 @@ def test_a_flipped_bit(kseg: Kseg, tmp_path: Path, codec: str) -> None:
     number, pack = CODECS[codec]
     broken = bytearray(v2(pack(AREA), number))
     broken[61 + (len(broken) - 61) * 3 // 4] ^= 16
-    directory = write(tmp_path, bytes(broken) + batch([record(0, value=b"after")], COUNT))
-    found = recovered(kseg, directory)
+    found = recovered(kseg, write(tmp_path, bytes(broken) + batch([record(0, value=b"after")], COUNT)))
     whole = [row for row in found if row["value"].encode() == VALUES[row["offset"]]]
     assert len(whole) >= (0 if codec == "zstd" else COUNT * 7 // 10)
 
@@ -170,8 +169,7 @@ def test_a_set_compressed_twice_is_read_and_converted(kseg: Kseg, tmp_path: Path
     dumped = kseg("dump", "--print-data-log", "--format", "json", directory)
     assert (text.status, dumped.status) == (1, 1)
     assert [row["offset"] for row in dumped.of_type("record") if "proven" not in row] == [0, 1, 2, 3]
-    found = kseg("verify", "--level", "deep", "--format", "json", directory)
-    (command,) = found.objects[-1]["next"]
+    (command,) = kseg("verify", "--level", "deep", "--format", "json", directory).objects[-1]["next"]
     assert kseg(*command[1:]).status == 0
     assert kseg("verify", "--level", "deep", directory).status == 0
     converted = kseg("dump", "--print-data-log", "--format", "json", directory).of_type("record")
@@ -199,8 +197,7 @@ def test_an_lz4_frame_that_kafka_refuses_is_packed_anew(kseg: Kseg, tmp_path: Pa
     rows = kseg("dump", "--print-data-log", "--format", "json", directory).expect(1).of_type("record")
     assert (len(rows), {"proven" in row for row in rows}) == (2 * COUNT, {False})
     kseg("recover", "--mode", "salvage", "--drop-undecodable", directory).expect(0)
-    found = kseg("verify", "--level", "deep", "--format", "json", directory)
-    (command,) = found.objects[-1]["next"]
+    (command,) = kseg("verify", "--level", "deep", "--format", "json", directory).objects[-1]["next"]
     kseg(*command[1:]).expect(0)
     kseg("verify", "--level", "deep", directory).expect(0)
     packed = kseg("dump", "--print-data-log", "--format", "json", directory).of_type("record")
@@ -221,7 +218,6 @@ def test_totals_do_not_repeat_the_claim_of_a_header(kseg: Kseg, tmp_path: Path, 
     assert json.loads(kseg("stats", "--format", "json", directory).out)["records"] == 1
 
 
-PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 BATCHES = {
     "v2": (PLAIN, "00000000000000000046.log", 2),
     "v2 gzip": (TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0", "00000000000000000000.log", 0),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from cli.command import Kseg
+from cli.command import Kseg, findings_of
 from kernel.rendering import record
 
 TIME = 1_700_000_000_000
@@ -35,8 +35,7 @@ def write(tmp_path: Path, data: bytes, name: str = "0-7-v1.log") -> Path:
 
 
 def verified(kseg: Kseg, path: Path) -> list[tuple[str, int | None, int | None]]:
-    found = kseg("verify", "--level", "deep", "--format", "json", path).of_type("finding")
-    return [(row["code"], row["position"], row["length"]) for row in found]
+    return [(row["code"], row["position"], row["length"]) for row in findings_of(kseg, "--level", "deep", path)]
 
 
 NAMED = ("redpanda-segment", None, None)
@@ -57,8 +56,7 @@ def test_a_segment_is_named_and_read(kseg: Kseg, tmp_path: Path, name: str) -> N
 def test_a_flipped_bit_is_found_in_its_batch(kseg: Kseg, tmp_path: Path, at: int) -> None:
     data = bytearray(SEGMENT)
     data[SECOND + at] ^= 4
-    path = write(tmp_path, bytes(data))
-    found = verified(kseg, path)
+    found = verified(kseg, write(tmp_path, bytes(data)))
     assert (found[0], found[-1]) == (("crc-mismatch", SECOND, SECOND), NAMED)
 
 
@@ -82,13 +80,11 @@ def test_bytes_that_are_no_batch(kseg: Kseg, tmp_path: Path) -> None:
     ("base", "name"), [((1 << 63) - PER_BATCH, "0-7-v1.log"), (0, f"{'9' * 40}-7-v1.log")], ids=["offset", "name"]
 )
 def test_no_offset_is_above_the_largest(kseg: Kseg, tmp_path: Path, base: int, name: str) -> None:
-    path = write(tmp_path, (frame(base) if base else b"") + b"garbage" * 30, name)
-    assert verified(kseg, path)[-1] == NAMED
+    assert verified(kseg, write(tmp_path, (frame(base) if base else b"") + b"garbage" * 30, name))[-1] == NAMED
 
 
 def test_preallocated_zeros(kseg: Kseg, tmp_path: Path) -> None:
-    path = write(tmp_path, SEGMENT + bytes(1 << 21))
-    assert verified(kseg, path) == [("zero-block", len(SEGMENT), 1 << 21), NAMED]
+    assert verified(kseg, write(tmp_path, SEGMENT + bytes(1 << 21))) == [("zero-block", len(SEGMENT), 1 << 21), NAMED]
 
 
 @pytest.mark.parametrize("words", [("recover",), ("reindex",), ("compact",), ("retain",), ("convert", "--in-place")])

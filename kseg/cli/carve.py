@@ -4,9 +4,9 @@ import click
 
 from kseg.carving.directories import CarveOptions, carve, image_bytes
 from kseg.changes.driver.command import ChangeOptions
-from kseg.cli.changing import open_plans, output_only_options, presentation_options
+from kseg.cli.changing import open_printer, output_only_options, presentation_options
 from kseg.cli.options import Command, filled, paths_argument, spool_options
-from kseg.output.changes import CarvedTable, plan_printer
+from kseg.output.changes import CarvedTable
 from kseg.output.notices import Presentation
 from kseg.output.progress import Progress
 from kseg.stores.archives.spool import Spool, use_spool
@@ -28,18 +28,13 @@ def command(
     """
     if change.output is None:
         raise click.UsageError("carve needs --output: an image is only read")
-    notices = presentation.notices()
-    with use_spool(spool), open_plans(presentation, change.is_dry, notices.error) as sink:
-        if presentation.form == "json":
-            printer = plan_printer(presentation, sink, notices, change.is_dry, keeps=False)
-        else:
-            printer = CarvedTable(sink, notices, change.is_dry, keeps=False, is_quiet=presentation.quiet)
+    with use_spool(spool), open_printer(presentation, change.is_dry, CarvedTable) as printer:
         with Progress(sum(map(image_bytes, paths)), presentation.quiet) as progress:
-            notices.before = progress.erase
+            printer.notices.before = progress.erase
             carved = carve(paths, change, options, progress.advance)
         printer.created(carved.plans, facts=carved.summary())
     for text in carved.messages():
-        notices.warning(text)
+        printer.warning(text)
     if carved.plans and not change.is_dry:
-        notices.warning("look at the result with:", f"kseg verify {change.output}")
+        printer.warning("look at the result with:", f"kseg verify {change.output}")
     return int(not carved.plans or change.is_dry)

@@ -16,7 +16,7 @@ from kseg.errors import PathError
 from kseg.node.paths import expanded
 from kseg.node.topics import unknown_topics
 from kseg.options.declaration import CHANGES, OUTPUT, Option, PathKind
-from kseg.output.changes import PlanPrinter, RetentionPrinter, plan_printer
+from kseg.output.changes import JsonPlans, PlanPrinter, RetentionPrinter, TextPlans
 from kseg.output.notices import Color, Presentation
 from kseg.output.sink import Sink, open_report, open_sink
 from kseg.segment.paths import places_of
@@ -130,11 +130,20 @@ def open_plans(
 
 
 @contextmanager
-def open_printer(presentation: Presentation, is_dry: bool) -> Iterator[PlanPrinter]:
-    """Opens the printer for plans that remove nothing. Raises UsageError."""
+def open_printer(
+    presentation: Presentation,
+    is_dry: bool,
+    text: type[PlanPrinter] = TextPlans,
+    keeps: bool = False,
+    is_explained: bool = False,
+) -> Iterator[PlanPrinter]:
+    """Opens the printer for plans, as by `open_plans`; ``text`` is that of the text form, ``keeps``: whether removed
+    bytes are kept. Raises UsageError.
+    """
     notices = presentation.notices()
-    with open_plans(presentation, is_dry, notices.error) as sink:
-        yield plan_printer(presentation, sink, notices, is_dry, keeps=False)
+    with open_plans(presentation, is_dry, notices.error, is_explained) as sink:
+        make_printer = JsonPlans if presentation.form == "json" else text
+        yield make_printer(sink, notices, is_dry, keeps)
 
 
 def run_change(
@@ -159,11 +168,11 @@ def run_change(
             raise PathError(f"no partition of a topic that --topic names: {', '.join(names)}")
         for glob in globs if len(globs) < len(topics) else ():  # if no topic matches at all, the command reports that
             notices.warning(f"no topic matches --topic {glob}")
-        with open_plans(presentation, change.is_dry, notices.error, is_explained) as sink:
-            printer = plan_printer(presentation, sink, notices, change.is_dry, change.keeping.keeps)
+        keeps = change.keeping.keeps
+        with open_printer(presentation, change.is_dry, keeps=keeps, is_explained=is_explained) as printer:
             printer.is_summary = is_explained
             if is_explained:
-                printer.summaries = RetentionPrinter(sink, presentation.color)
+                printer.summaries = RetentionPrinter(printer.sink, presentation.color)
             try:
                 with usage_errors():
                     outcome = run(paths, make_planner, change, printer)
@@ -172,7 +181,7 @@ def run_change(
                 raise
             printer.finish(outcome)
         for line in outcome.conclusion:
-            notices.warning(line)
+            printer.warning(line)
         printer.summaries.total()
         is_damaged = report_problems(archives, notices)
     return replace(outcome, exit_status=max(outcome.exit_status, int(is_damaged)))

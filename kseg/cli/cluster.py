@@ -3,8 +3,6 @@
 import click
 
 from kseg.cli import options as cli
-from kseg.output.notices import Notices
-from kseg.output.sink import Sink
 from kseg.stores.archives.spool import Spool
 from kseg.views.cluster import ClusterOptions, show_clusters
 
@@ -20,8 +18,4 @@ def command(options: ClusterOptions, spool: Spool) -> int:
     PATH is a log directory, the partition __cluster_metadata-0, or a snapshot (.checkpoint). Exit status 1: the log is
     damaged, or has a record that no node can replay.
     """
-
-    def show(sink: Sink, options: ClusterOptions) -> int:
-        return show_clusters(sink, options, Notices(options.color, options.quiet, options.verbose))
-
-    return cli.view(options, spool, show)
+    return cli.view(options, spool, show_clusters)

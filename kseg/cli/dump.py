@@ -1,6 +1,5 @@
 """``kseg dump``: the batches and records of segments, as kafka-dump-log.sh prints them or as JSON Lines."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import click
@@ -10,7 +9,6 @@ from kseg.dump.options import DumpOptions
 from kseg.dump.run import Dump
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.options.declaration import INPUT, Option
-from kseg.output.notices import Notices
 from kseg.output.sink import open_sink
 from kseg.stores.archives.spool import Spool
 from kseg.stores.place import Place
@@ -52,14 +50,9 @@ def command(options: DumpOptions, engine: cli.Engine, spool: Spool, files: str |
         if engine.is_spark:
             options.check_for_spark()
     keep_freed_memory()
-    notices = Notices(options.color, options.quiet, options.verbose)
+    if not engine.is_spark:
+        return cli.view(options, spool, lambda sink, options, _notices: Dump(sink, options).run())
     with open_sink(options.output) as sink, cli.spark_session(engine, options.jobs) as spark:
-        if spark is None:
-
-            def dump(paths: Sequence[str]) -> int:
-                return Dump(sink, replace(options, paths=paths)).run()
-
-            return cli.over_archives(options.paths, spool, notices, dump)
         from kseg.spark.jobs import renderer_on
 
         return Dump(sink, options, lambda files: renderer_on(spark, options, sink.is_terminal, files)).run()

@@ -51,6 +51,8 @@ def command(
     if checked is not None:
         if certificate is not None or change.is_dry:
             raise click.UsageError("--check erases nothing: no --certificate, no --dry-run")
+        if presentation.as_page:
+            raise click.UsageError("--format html is for a dry run of an erasure")
         names = ("--key", "--key-pattern", "--grep", "--offsets", "--skip-damage", "--topic")
         with usage_errors():
             refuse(names, given_in(options), "is not for --check: the certificate selects the records")

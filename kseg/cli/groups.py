@@ -18,4 +18,4 @@ def command(options: GroupsOptions, spool: Spool) -> int:
     PATH is a log directory, or partitions of __consumer_offsets. Exit status 1: damage was found there, so that
     commits may be missing.
     """
-    return cli.view(options, spool, lambda sink, options: Groups(sink, options).run())
+    return cli.view(options, spool, lambda sink, options, notices: Groups(sink, options, notices).run())

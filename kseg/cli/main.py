@@ -12,6 +12,7 @@ import click
 
 from kseg.cli import ARGUMENTS
 from kseg.errors import KsegError, text_of
+from kseg.output.notices import Notices, columns_of_stream
 from kseg.signals import Terminated
 
 MAX_HELP_COLUMNS = 100
@@ -84,15 +85,7 @@ class LazyGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        # As click does it, but without importing shutil, which takes longer than the rest of the help.
-        setting = os.environ.get("COLUMNS", "")
-        columns = int(setting) if setting.isdecimal() else 0
-        if not columns:
-            try:
-                columns = os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
-            except (AttributeError, ValueError, OSError):  # closed, or no terminal
-                pass
-        extra.setdefault("terminal_width", max(min(columns or 80, MAX_HELP_COLUMNS) - 2, 50))
+        extra.setdefault("terminal_width", max(min(columns_of_stream(sys.__stdout__), MAX_HELP_COLUMNS) - 2, 50))
         words = list(args)  # which click takes away
         context = super().make_context(info_name, args, parent, **extra)
         context.meta[ARGUMENTS] = words
@@ -271,8 +264,6 @@ def run(arguments: list[str] | None = None) -> None:
 
 def _end(status: int, message: object = None) -> NoReturn:
     if message is not None:
-        from kseg.output.notices import Notices
-
         Notices().error(message)
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -352,9 +352,9 @@ def over_archives(paths: Sequence[str], spool: Spool, notices: Notices, work: Ca
         return max(status, int(report_problems(found, notices)))
 
 
-def view(options: Any, spool: Spool, work: Callable[[Sink, Any], int]) -> int:
-    """Calls ``work`` of a reading command with the sink of its results, and its options with archives among their paths
-    replaced as by `over_archives`. Makes the page of ``--format html``. Returns the status.
+def view(options: Any, spool: Spool, work: Callable[[Sink, Any, Notices], int]) -> int:
+    """Calls ``work`` of a reading command with the sink of its results, its options with archives among their paths
+    replaced as by `over_archives`, and its messages. Makes the page of ``--format html``. Returns the status.
     """
     with ExitStack() as stack:
         sink = stack.enter_context(open_sink(options.output))
@@ -364,7 +364,9 @@ def view(options: Any, spool: Spool, work: Callable[[Sink, Any], int]) -> int:
             name = click.get_current_context().info_name or ""
             sink = stack.enter_context(html_report(sink, name, f"kseg {name}", options.paths))
         notices = Notices(options.color, options.quiet, options.verbose)
-        return over_archives(options.paths, spool, notices, lambda paths: work(sink, replace(options, paths=paths)))
+        return over_archives(
+            options.paths, spool, notices, lambda paths: work(sink, replace(options, paths=paths), notices)
+        )
 
 
 def report_problems(places: Sequence[Place], notices: Notices) -> bool:

@@ -3,12 +3,10 @@
 import click
 
 from kseg.changes.driver.command import ChangeOptions
-from kseg.cli.changing import open_plans, output_only_options, presentation_options
+from kseg.cli.changing import open_printer, output_only_options, presentation_options
 from kseg.cli.options import Command, filled, paths_argument
 from kseg.kernel.files.system import keep_freed_memory
-from kseg.output.changes import plan_printer
 from kseg.output.notices import Presentation
-from kseg.output.progress import Progress
 from kseg.redaction.directories import RedactOptions, redact
 
 
@@ -28,11 +26,8 @@ def command(paths: tuple[str, ...], options: RedactOptions, change: ChangeOption
     if len(paths) != 1:
         raise click.UsageError("give one PATH: a log directory, a partition or a file")
     keep_freed_memory()
-    notices = presentation.notices()
-    with open_plans(presentation, change.is_dry, notices.error) as sink:
-        printer = plan_printer(presentation, sink, notices, change.is_dry, keeps=False)
-        with Progress(None, presentation.quiet) as progress:
-            notices.before = progress.erase
+    with open_printer(presentation, change.is_dry) as printer:
+        with printer.progress() as progress:
             twin = redact(paths[0], change, options, progress.advance)
         outcome = printer.created(twin.plans, facts=twin.facts)
     return outcome.exit_status

@@ -5,12 +5,11 @@ from functools import partial
 import click
 
 from kseg.changes.driver.command import ChangeOptions
-from kseg.cli.changing import changing_options
+from kseg.cli.changing import changing_options, open_printer
 from kseg.cli.options import Command, filled, paths_argument, spool_options, usage_errors
 from kseg.cli.recover import run_repair, settled
-from kseg.output.changes import JsonPlans, RebuiltLines
+from kseg.output.changes import RebuiltLines
 from kseg.output.notices import Presentation, on_one_line, put_line
-from kseg.output.sink import open_report
 from kseg.recovery.restoring import RestoreOptions, RestorePlanner
 from kseg.stores.archives.spool import Spool, use_spool
 
@@ -44,12 +43,9 @@ def _from_remote(
     """Rebuilds the selected partitions. Returns the exit status."""
     from kseg.recovery.remote import Rebuild  # few restorations read remote storage
 
-    notices = presentation.notices()
     with usage_errors():
         rebuild = Rebuild(options, next(iter(paths), None), change)
-    with open_report(change.is_dry, notices.error) as sink:
-        make_printer = JsonPlans if presentation.form == "json" else RebuiltLines
-        printer = make_printer(sink, notices, change.is_dry, keeps=False)
+    with open_printer(presentation, change.is_dry, RebuiltLines) as printer:
         outcome = rebuild.run(printer)
         printer.finish(outcome)
         if printer.totals.names and not (change.is_dry or presentation.quiet or presentation.form == "json"):

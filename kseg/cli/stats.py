@@ -27,4 +27,4 @@ def command(options: StatsOptions, spool: Spool) -> int:
         options.check()
     keep_freed_memory()
     options = replace(options, remote=RemoteChoice(read_private_keys(options.private_keys), options.topics))
-    return cli.view(options, spool, lambda sink, options: Stats(sink, options).run())
+    return cli.view(options, spool, lambda sink, options, notices: Stats(sink, options, notices).run())

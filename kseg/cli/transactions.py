@@ -17,4 +17,4 @@ def command(options: TransactionsOptions, spool: Spool) -> int:
 
     A verdict says which are hanging, with the command that aborts them.
     """
-    return cli.view(options, spool, lambda sink, options: TransactionList(sink, options).run())
+    return cli.view(options, spool, lambda sink, options, notices: TransactionList(sink, options, notices).run())

@@ -15,11 +15,10 @@ from kseg.kernel import COMPILED
 from kseg.node.log_starts import LogStarts
 from kseg.options.declaration import JSON, TABLE, TEXT
 from kseg.output.kafka_text import KafkaTextPrinter, ends_silently
-from kseg.output.notices import on_one_line, put_line
+from kseg.output.notices import Paint, on_one_line, put_line
 from kseg.output.printer import ParallelPrinter, Printer, Style
-from kseg.output.progress import progress_over
 from kseg.output.sink import Sink
-from kseg.output.terminal import Paint, line_width
+from kseg.output.terminal import line_width
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import SegmentFile, list_segments, listing_of, segment_file
 from kseg.segment.items import Batch, Damage, Message07, RowSpan, Spans, all_rows
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
     from kseg.stores.remote.segment import RemotePartition
 
 
+PIPED_TABLE_WIDTH = 120
+HEX_WIDTH = 80
 KAFKA_MAX_BYTES = (1 << 31) - 1
 """kafka-dump-log's default of --max-bytes. With it, trailing bytes are reported as without the option."""
 
@@ -69,19 +70,40 @@ class Dump(SegmentWalk[DumpOptions]):
         self._log_starts = LogStarts(self._paths)
         self._deleted: list[str] = []
         is_partial = options.hides_deleted and self._holds_deleted()
-        self._has_limits = is_partial or options.limit is not None or options.read_committed
-        is_selective = self.filters.are_set or self._has_limits
-        self._spans: Spans = self._selected if is_selective else all_rows
-        self.printer = printer_of(options, sink, style, self.scratch, is_selective)
-        # Output on the terminal replaces progress.
-        is_quiet = options.quiet or sink.is_terminal
-        self._show_progress(progress_over(self._paths, is_quiet, options.everything, self.parts_of))
+        self._has_limits = is_partial or options.limit is not None or options.read_committed or options.stop_on_damage
+        self._spans: Spans = self._selected if self.is_selective else all_rows
+        self.printer = self._printer(style)
+        self._show_progress(options.quiet or sink.is_terminal, options.everything)  # output there replaces progress
         self._side: SideJsonPrinter | None = None
         self.left = options.limit
         self.transactions: Transactions | None = None
         self.damaged_bytes = 0
         self._errors = 0  # in parts rendered by other processes
         self._elsewhere = renderer_of(self._files()) if renderer_of is not None else None
+
+    def _printer(self, style: Style) -> Any:
+        """Returns the printer of the form; of whole files, text and JSON are rendered on several threads."""
+        options, sink, scratch = self.options, self.sink, self.scratch
+        if not options.as_hex and options.form != TABLE:
+            form: type[Printer] = KafkaTextPrinter
+            if options.form == JSON:
+                from kseg.output.jsonl import JsonLinesPrinter
+
+                form = JsonLinesPrinter
+            jobs = options.jobs or usable_cores()
+            if jobs == 1 or self.is_selective or not COMPILED:
+                return form(sink, style, scratch)
+            # Batches can be rendered independently.
+            return ParallelPrinter(sink, lambda turn: form(turn, style, Scratch(options.max_batch_bytes)), jobs)
+        paint = Paint(options.color, sink.is_terminal)
+        if options.as_hex:
+            from kseg.output.hex_view import HexPrinter
+
+            width = line_width(sink, HEX_WIDTH)
+            return HexPrinter(sink, scratch, paint=paint, width=width, positions=options.positions, unpacked=style.deep)
+        from kseg.output.table import TablePrinter
+
+        return TablePrinter(sink, style, scratch, paint=paint, width=line_width(sink, PIPED_TABLE_WIDTH))
 
     def split_parts(self, path: str) -> tuple[list[str], list[str]]:
         return parts_of_path(path, self.options.remote.topics, self.options.everything)
@@ -92,7 +114,7 @@ class Dump(SegmentWalk[DumpOptions]):
 
     @property
     def is_selective(self) -> bool:
-        return super().is_selective or self._has_limits or self.options.stop_on_damage
+        return super().is_selective or self._has_limits
 
     def _files(self) -> Iterator[tuple[SegmentFile, bool]]:
         """Yields all segments in the order of the dump, each with a flag: whether a broker is still writing to it."""
@@ -373,34 +395,3 @@ def _side_file_at(file: SegmentFile) -> "SideFile | None":
     from kseg.sidefiles.kinds import side_file
 
     return side_file(file.path)
-
-
-PIPED_TABLE_WIDTH = 120
-HEX_WIDTH = 80
-
-
-def printer_of(options: DumpOptions, sink: Sink, style: Style, scratch: Scratch, is_selective: bool) -> Any:
-    """Returns the printer of the form.
-
-    ``is_selective``: only some batches or records are printed. Otherwise text and JSON are rendered on several threads.
-    """
-    if not options.as_hex and options.form != TABLE:
-        form: type[Printer] = KafkaTextPrinter
-        if options.form == JSON:
-            from kseg.output.jsonl import JsonLinesPrinter
-
-            form = JsonLinesPrinter
-        jobs = options.jobs or usable_cores()
-        if jobs == 1 or is_selective or options.stop_on_damage or not COMPILED:
-            return form(sink, style, scratch)
-        # Batches can be rendered independently.
-        return ParallelPrinter(sink, lambda turn: form(turn, style, Scratch(scratch.max_batch_bytes)), jobs)
-    paint = Paint(options.color, sink.is_terminal)
-    if options.as_hex:
-        from kseg.output.hex_view import HexPrinter
-
-        width = line_width(sink, HEX_WIDTH)
-        return HexPrinter(sink, scratch, paint=paint, width=width, positions=options.positions, unpacked=style.deep)
-    from kseg.output.table import TablePrinter
-
-    return TablePrinter(sink, style, scratch, paint=paint, width=line_width(sink, PIPED_TABLE_WIDTH))

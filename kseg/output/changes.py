@@ -20,10 +20,10 @@ from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE,
 from kseg.formats.json_values import fields_of, name_of, name_value, row_of
 from kseg.formats.suffixes import LOGS
 from kseg.output.fleet_table import MAX_SEPARATE_PARTITIONS
-from kseg.output.notices import Notices, Presentation, on_one_line
+from kseg.output.notices import Notices, Paint, on_one_line
 from kseg.output.progress import Progress, progress_over
 from kseg.output.sink import MemorySink, Sink
-from kseg.output.terminal import LONGEST_LINE, Columns, Paint, columns_of, drawn
+from kseg.output.terminal import LONGEST_LINE, columns_of, drawn, table_lines
 from kseg.quantities import in_other_unit, plural, show_span, shown_bytes, shown_time
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores.place import Place
@@ -58,11 +58,12 @@ class PlanPrinter:
 
     is_summary = False
 
-    def __init__(self, sink: Sink, notices: Notices, is_dry: bool, keeps: bool = True, is_quiet: bool = False) -> None:
+    def __init__(self, sink: Sink, notices: Notices, is_dry: bool, keeps: bool = True) -> None:
         self.sink, self.notices = sink, notices
+        self._paint = Paint(notices.color, sink.is_terminal)
         self.warning, self.detail = notices.warning, notices.detail
         self.totals, self.undone = PlanTotals(), PlanTotals()
-        self._is_dry, self._keeps, self._is_quiet = is_dry, keeps, is_quiet
+        self._is_dry, self._keeps = is_dry, keeps
         self._shown: dict[str, PlanTotals] = {}
         self.summaries: ChangeSummaries | RetentionPrinter = ChangeSummaries(notices)
 
@@ -120,9 +121,9 @@ class PlanPrinter:
             show(row)
 
     def progress(self, paths: Sequence[str] | None = None) -> Progress:
-        progress = Progress(None, self._is_quiet)
+        progress = Progress(None, self.notices.is_quiet)
         if paths is not None:
-            progress = progress_over(paths, self._is_quiet, parts_of=lambda path: [path])
+            progress = progress_over(paths, self.notices.is_quiet, parts_of=lambda path: [path])
         self.notices.before = progress.erase
         return progress
 
@@ -143,13 +144,12 @@ class TextPlans(PlanPrinter):
     more than MAX_SEPARATE_PARTITIONS directories change, one line for each, and one for all empty logs whose leader
     epochs alone change.
 
-    A terminal gets a tree. A reason is not repeated if it is the same as for the action before. ``is_quiet``: plans
+    A terminal gets a tree. A reason is not repeated if it is the same as for the action before. With --quiet, plans
     that are applied are not printed.
     """
 
-    def __init__(self, *args: Any, color: str = "auto", **options: Any) -> None:
+    def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._paint = Paint(color, self.sink.is_terminal)
         self._may_be_many = False
         self._waiting: list[tuple[str, str]] | None = []
         """The line and the text of each plan until it is known whether there are many, then None."""
@@ -161,7 +161,7 @@ class TextPlans(PlanPrinter):
         self._may_be_many = partitions > MAX_SEPARATE_PARTITIONS
 
     def _put_plan(self, plan: Plan, totals: PlanTotals) -> None:
-        if self._is_quiet and not self._is_dry:
+        if self.notices.is_quiet and not self._is_dry:
             return
         counts = _counted(totals.actions) or "no file changes"
         line = f"{on_one_line(plan.directory)}: {counts}, {_removed(plan, totals)}"
@@ -268,32 +268,27 @@ class CarvedTable(PlanPrinter):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._rows: list[dict[str, str]] = []
+        self._rows: list[tuple[str, ...]] = []
 
     def _put_facts(self, plan: Plan) -> None:
         for row in plan.facts:
             told, name = row["evidence"], os.path.basename(plan.directory)
+            offsets = f"{row['firstOffset']} to {row['lastOffset']}"
             named_by = " ".join(f"{each}?" for each in told["candidates"][:2]) or told["name"] or ""
-            cells = {
-                "log": name, "batches": str(row["batches"]), "records": str(row["records"]),
-                "size": shown_bytes(row["bytes"]), "offsets": f"{row['firstOffset']} to {row['lastOffset']}",
-                "gaps": str(row["gaps"]), "named by": named_by,
-            }  # fmt: skip
-            self._rows.append({title: on_one_line(cell) for title, cell in cells.items()})
+            counts = str(row["batches"]), str(row["records"]), shown_bytes(row["bytes"])
+            self._rows.append((name, *counts, offsets, str(row["gaps"]), named_by))
 
     def finish(self, outcome: Outcome) -> None:
         super().finish(outcome)
-        if self._rows:
-            for line in Columns(_CARVED, self._rows, LONGEST_LINE, gap="  ").lines(self._rows, Paint()):
-                self.sink.put(line)
+        for line in table_lines(_CARVED, self._rows, LONGEST_LINE, Paint(), gap="  "):
+            self.sink.put(line)
 
 
 _MAX_LEFT_OUT = 5
 
 
 class RebuiltLines(PlanPrinter):
-    """Prints a line for each partition that is rebuilt from remote storage, and a few of the segments that are not
-    used."""
+    """Prints a line for each partition rebuilt from remote storage, and a few of the segments that are not used."""
 
     def _put_facts(self, plan: Plan) -> None:
         if plan.directory and not plan:
@@ -368,15 +363,6 @@ class JsonPlans(PlanPrinter):
             row["leftAlone"] = row_of(outcome.left_alone, is_name=True)
         self.sink.put_row(row | outcome.facts)
         self.sink.flush()
-
-
-def plan_printer(
-    presentation: Presentation, sink: Sink, notices: Notices, is_dry: bool, keeps: bool = True
-) -> PlanPrinter:
-    """Returns the printer for ``--format``."""
-    if presentation.form == "json":
-        return JsonPlans(sink, notices, is_dry, keeps, presentation.quiet)
-    return TextPlans(sink, notices, is_dry, keeps, presentation.quiet, color=presentation.color)
 
 
 def _sizes_of_epochs(plan: Plan) -> tuple[int, int] | None:
@@ -473,7 +459,7 @@ def _counted(actions: Counter[str]) -> str:
 def recorded_json(recording: Recording, outcome: Outcome, keeps: bool) -> str:
     """Returns the output of ``--format json`` for a recorded dry run; messages are left out."""
     sink, notices = MemorySink(), Notices(quiet=True)
-    printer = JsonPlans(sink, notices, outcome.is_dry, keeps, is_quiet=True)
+    printer = JsonPlans(sink, notices, outcome.is_dry, keeps)
     printer.begin(recording.at_once, len(recording.plans))
     for found in recording.reported:
         if isinstance(found, Plan):

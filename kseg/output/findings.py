@@ -16,10 +16,10 @@ from kseg.findings import table as catalog
 from kseg.findings.table import ERROR, INFO, KINDS, SEVERITIES, WARNING, Kind, severity_of, texts_of
 from kseg.formats.json_values import fields_of, name_value, row_of
 from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, fleet_table, sorted_rows
-from kseg.output.notices import COPIED_INDENT, Notices, on_one_line, terminal_width
+from kseg.output.notices import COPIED_INDENT, Notices, Paint, on_one_line, terminal_width
 from kseg.output.progress import Progress
 from kseg.output.sink import Sink
-from kseg.output.terminal import Paint, drawn, line_width
+from kseg.output.terminal import drawn, line_width
 from kseg.quantities import named_path, plural, quoted, shell_line, show_span, shown_bytes
 from kseg.segment.paths import some, walk_path
 from kseg.stores.place import Place

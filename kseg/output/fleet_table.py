@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from kseg.output.notices import on_one_line
-from kseg.output.terminal import Columns, Paint, columns_of
+from kseg.output.notices import Paint, on_one_line
+from kseg.output.terminal import Columns, columns_of
 from kseg.quantities import MINUTES, plural, shown_bytes, shown_time
 
 FLEET_WIDTH = 200
@@ -31,7 +31,8 @@ def fleet_table(
     is_census = "errors" in rows[0]
     chosen = [column for column in _COLUMNS if is_census or column.title not in ("ERRORS", "WARNINGS")]
     shown = [_cells(row) for row in sorted_rows(rows, sort) if is_listed(row)]
-    last = _cells(rows[0] | {name: sum(row.get(name, 0) for row in rows) for name in _SUMMED})
+    sums = {name: sum(row.get(name, 0) for row in rows) for name in _SUMMED}
+    last = _cells(rows[0] | sums | {"allBytes": sum(map(_size, rows))})
     last |= {"PARTITION": plural(len(rows), "partition", "partitions")}
     last |= dict.fromkeys(("OLDEST", "NEWEST", "FORMATS", "CLEANER"), "")
     columns = Columns(chosen, [*shown, last], width)
@@ -41,16 +42,16 @@ def fleet_table(
         lines.append(f"{rest} no problem: --sort lists {'it' if unlisted == 1 else 'them'}")
     lines.append(paint(columns.line(last), bold=True))
     # The table of formats and codecs.
-    sums: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+    by_form: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
     for row in rows:
         for form in row["forms"]:
-            found = sums[form["format"], form["compression"]]
+            found = by_form[form["format"], form["compression"]]
             found[0] += form["batches"]
             found[1] += form["bytes"]
             found[2] += 1
     titles = f"{'FORMAT':8s}{'CODEC':8s}{'BATCHES':>12s}{'SIZE':>12s}{'PARTITIONS':>12s}"
     lines += ["", paint(titles, bold=True)]
-    for (name, codec), (batches, size, partitions) in sorted(sums.items()):
+    for (name, codec), (batches, size, partitions) in sorted(by_form.items()):
         lines.append(f"{name:8s}{codec:8s}{batches:12,d}{shown_bytes(size):>12s}{partitions:12,d}")
     return "\n".join(lines) + "\n"
 

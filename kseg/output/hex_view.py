@@ -22,10 +22,10 @@ from kseg.formats.rows import BytesLike, Scratch, Sliceable, UndecodableError
 from kseg.kernel.layout import headers
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.limits import MAX_NESTING, WINDOW_BYTES
-from kseg.output.notices import on_one_line
+from kseg.output.notices import Paint, on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
-from kseg.output.terminal import Paint, clipped
+from kseg.output.terminal import clipped
 from kseg.quantities import plural, shown_time
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Batch, Damage, Message07, RecordBatch, Spans, all_rows
@@ -213,6 +213,7 @@ class HexPrinter(Printer):
         """Bytes to which the rest of a message may be decompressed."""
 
     def begin(self, file: SegmentFile) -> None:
+        super().begin(file)
         self.sink.put(self._lines.paint(on_one_line(file.path), bold=True))
 
     def attend(self, reader: SegmentReader) -> None:

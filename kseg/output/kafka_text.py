@@ -38,7 +38,7 @@ class KafkaTextPrinter(RenderingPrinter):
         self._renderer.show(flags, None, self._program)
 
     def begin(self, file: SegmentFile) -> None:
-        self.enter(file)
+        super().begin(file)
         self._put(b"Dumping " + text_bytes(as_java_writes(file.path), self.style.escape) + b"\n")
         if file.kind == CHECKPOINT:
             if file.base_offset is None:

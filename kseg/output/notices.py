@@ -17,8 +17,21 @@ Color = Literal["auto", "always", "never"]
 
 COPIED_INDENT = "    "
 _PREFIX = "kseg:"
-_COLUMNS, _MAX_COLUMNS, _MIN_COLUMNS = 80, 100, 40
-"""Width of a terminal of unknown width; largest readable width; smallest width for wrapping."""
+_MAX_COLUMNS, _MIN_COLUMNS = 100, 40
+"""Largest readable width; smallest width for wrapping."""
+
+
+class Paint:
+    """Colors text. ``color``: auto, always or never; auto depends on NO_COLOR and the terminal."""
+
+    def __init__(self, color: str = "auto", is_terminal: bool = False) -> None:
+        wanted = color == "auto" and is_terminal and not os.environ.get("NO_COLOR")
+        self.is_on = color == "always" or wanted
+
+    def __call__(self, text: str, color: str | None = None, bold: bool = False) -> str:
+        if not self.is_on or not text:
+            return text
+        return click.style(text, fg=color, bold=bold or None)
 
 
 class Notices:
@@ -29,12 +42,11 @@ class Notices:
     """
 
     def __init__(self, color: Color = "auto", quiet: bool = False, verbose: bool = False) -> None:
-        self.is_verbose = verbose
-        self.is_quiet = quiet
+        self.color, self.is_quiet, self.is_verbose = color, quiet, verbose
         self.before: Callable[[], None] | None = None
         """Called before each line."""
-        is_auto = color == "auto" and not os.environ.get("NO_COLOR")
-        self.is_colored = color == "always" or (is_auto and is_terminal(sys.stderr))
+        self._paint = Paint(color, is_terminal(sys.stderr))
+        self.is_colored = self._paint.is_on
 
     def error(self, message: object) -> None:
         """Reports an error, even with ``quiet``."""
@@ -53,9 +65,8 @@ class Notices:
             self._put(message, "cyan")
 
     def _put(self, message: str, color: str, copied: str = "") -> None:
-        prefix = click.style(_PREFIX, fg=color, bold=True) if self.is_colored else _PREFIX
         below = f"\n{COPIED_INDENT}{copied}" if copied else ""
-        self.write(f"{prefix} {_folded(on_one_line(message))}{below}")
+        self.write(f"{self._paint(_PREFIX, color, bold=True)} {_folded(on_one_line(message))}{below}")
 
     def write(self, text: str) -> None:
         """Writes lines as they are, even with ``quiet``; ``text`` has no line break at its end."""
@@ -100,13 +111,19 @@ def _folded(message: str) -> str:
 
 def terminal_width() -> int | None:
     """Returns the width of standard error in columns, None if it is not a terminal."""
-    if not is_terminal(sys.stderr):
-        return None
+    return columns_of_stream(sys.stderr) if is_terminal(sys.stderr) else None
+
+
+def columns_of_stream(stream: TextIO | None, otherwise: int = 80) -> int:
+    """Returns a width in columns: from COLUMNS, else that of the terminal, or the default if there is none. As `shutil`
+    does it, whose import takes longer than a help.
+    """
     setting = os.environ.get("COLUMNS", "")
-    try:
-        return (int(setting) if setting.isdecimal() else os.get_terminal_size(sys.stderr.fileno()).columns) or _COLUMNS
-    except OSError:
-        return _COLUMNS
+    columns = int(setting) if setting.isdecimal() else 0
+    if not columns and stream is not None:
+        with suppress(ValueError, OSError):  # closed, or no terminal
+            columns = os.get_terminal_size(stream.fileno()).columns
+    return columns or otherwise
 
 
 def on_one_line(message: str) -> str:

@@ -62,6 +62,7 @@ class Printer:
         self.style = self._style.of(file)
 
     def begin(self, file: SegmentFile) -> None:
+        self.files += 1
         self.enter(file)
 
     def attend(self, reader: SegmentReader) -> None:
@@ -83,9 +84,7 @@ class Printer:
         """Prints the readable records of a broken batch, whose damage was printed before."""
 
     def trailing(self, damage: Damage, is_reported: bool = True) -> None:
-        """Prints damage at the end, for which kafka-dump-log has a line of its own; none unless ``is_reported``
-        (--max-bytes).
-        """
+        """Prints damage at the end, for which kafka-dump-log has its own line, unless --max-bytes: ``is_reported``."""
         self.damage(damage)
 
     def finish(self) -> None:
@@ -164,9 +163,7 @@ class RenderingPrinter(Printer):
         self._put(self._rest_of_record(self._renderer.is_control, record) + self._line_end)
 
     def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
-        """Returns the part that the kernel does not write: the meaning of a control record, or the decoded key and
-        value.
-        """
+        """Returns what the kernel does not write: the meaning of a control record, or the decoded key and value."""
         raise NotImplementedError
 
     def _render_rows(self, batch: Batch, rows: Rows, first: int, stop: int, decodes: bool = False) -> None:
@@ -284,8 +281,6 @@ class TurnSink(Sink):
 
 class ParallelPrinter:
     """Prints the same output as a single printer. Call `abandon` before the input is closed."""
-
-    files = 0
 
     # The thread that submits tasks runs none: Ctrl-C, which is raised in it, must not interrupt the order of turns.
 

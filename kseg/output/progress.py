@@ -7,10 +7,9 @@ killed process leaves the terminal usable. The drawing library is imported at th
 import io
 import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TextIO
+from time import monotonic
 
 from kseg.errors import KsegError
 from kseg.output.notices import is_terminal, on_one_line
@@ -29,21 +28,14 @@ _BAR_WIDTH = 24
 class Progress:
     """The progress of a pass over ``total`` bytes (None: unknown), as a context manager.
 
-    Draws only if ``stream`` is a terminal and not ``quiet`` (``is_on``). Otherwise a call costs next to nothing.
+    Draws only if standard error is a terminal and not ``quiet`` (``is_on``). Otherwise a call costs next to nothing.
     """
 
-    def __init__(
-        self,
-        total: int | None,
-        quiet: bool = False,
-        stream: TextIO | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._stream = sys.stderr if stream is None else stream
+    def __init__(self, total: int | None, quiet: bool = False) -> None:
+        self._stream = sys.stderr
         self.total = total
-        self._clock = clock
         self.is_on = not quiet and is_terminal(self._stream) and os.environ.get("TERM") != "dumb"
-        self._began = clock() if self.is_on else 0.0
+        self._began = monotonic()
         self._next = self._began + DELAY_SECONDS
         self._done = 0
         self._is_drawn = False
@@ -63,7 +55,7 @@ class Progress:
     def advance(self, count: int) -> None:
         """Adds ``count`` processed bytes."""
         self._done += count
-        if self.is_on and (now := self._clock()) >= self._next:
+        if self.is_on and (now := monotonic()) >= self._next:
             self._next = now + INTERVAL_SECONDS
             self._is_drawn = True
             self._write("\r\x1b[2K" + _rendered(self._done, self.total, now - self._began, self._path))

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kseg.formats.json_values import name_of
-from kseg.output.notices import on_one_line
-from kseg.output.terminal import Paint, clipped, drawn
+from kseg.output.notices import Paint, on_one_line
+from kseg.output.terminal import clipped, drawn
 from kseg.quantities import plural, show_span, shown_bytes, shown_time
 from kseg.segment.recompression import Saving
 from kseg.segment.summary import Row, ratio_of, records_per_hour

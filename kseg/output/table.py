@@ -9,10 +9,10 @@ from typing import Any
 
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.rows import Scratch, UndecodableError
-from kseg.output.notices import on_one_line
+from kseg.output.notices import Paint, on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
-from kseg.output.terminal import Columns, Paint, clipped, columns_of, display_width
+from kseg.output.terminal import Columns, clipped, columns_of, display_width
 from kseg.quantities import MINUTES, SECONDS, plural, show_span, shown_bytes, shown_time
 from kseg.segment import items
 from kseg.segment.files import SegmentFile
@@ -51,8 +51,7 @@ class TablePrinter(Printer):
         self._has_all_counts = True
 
     def begin(self, file: SegmentFile) -> None:
-        self.enter(file)
-        self.files += 1
+        super().begin(file)
         self._add((None, self._paint(on_one_line(file.path), bold=True), None))
 
     def batch(self, batch: items.Batch, spans: items.Spans = items.all_rows) -> None:

@@ -1,26 +1,12 @@
 """Text for terminals: colors, widths, columns, and drawings by rich, which is imported at the first of them."""
 
 import io
-import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import click
-
+from kseg.output.notices import Paint, columns_of_stream, on_one_line
 from kseg.output.sink import Sink
-
-
-class Paint:
-    """Colors text. ``color``: auto, always or never; auto depends on NO_COLOR and the terminal."""
-
-    def __init__(self, color: str = "auto", is_terminal: bool = False) -> None:
-        wanted = color == "auto" and is_terminal and not os.environ.get("NO_COLOR")
-        self.is_on = color == "always" or wanted
-
-    def __call__(self, text: str, color: str | None = None, bold: bool = False) -> str:
-        if not self.is_on or not text:
-            return text
-        return click.style(text, fg=color, bold=bold or None)
 
 
 def display_width(text: str) -> int:
@@ -79,9 +65,7 @@ def drawn(renderable: Any, is_colored: bool, width: int | None = None) -> str:
 
 
 class Column(NamedTuple):
-    """A column of a table. If a line is too short, columns with the highest ``rank`` are omitted first; rank 0 always
-    stays.
-    """
+    """A column of a table. In short lines, those of the highest ``rank`` are omitted first; rank 0 always stays."""
 
     title: str
     rank: int = 0
@@ -135,9 +119,7 @@ class Columns:
         return max(own, width - sum(wide + 1 for column, wide in self._columns if column.title != title))
 
     def line(self, found: Mapping[str, str], paint: Paint | None = None, color: str | None = None) -> str:
-        """Returns a line of cells, given by title. ``color`` applies to all of them; None means the color of each
-        column.
-        """
+        """Returns a line of cells, given by title. ``color`` applies to all; None: the color of each column."""
         shown = []
         for column, width in self._columns:
             text = found.get(column.title, "-")
@@ -149,13 +131,14 @@ class Columns:
         return self._gap.join(shown).rstrip()
 
 
+def table_lines(
+    columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int, paint: Paint, gap: str = " "
+) -> Iterator[str]:
+    """Yields the lines of a table, whose rows have a cell of any text for each column; nothing for no rows."""
+    cells = [{column.title: on_one_line(text) for column, text in zip(columns, row, strict=True)} for row in rows]
+    return Columns(columns, cells, width, gap).lines(cells, paint) if cells else iter(())
+
+
 def line_width(sink: Sink, otherwise: int) -> int:
     """Returns the width in columns: from COLUMNS, from the terminal, or the default for a pipe."""
-    setting = os.environ.get("COLUMNS", "")
-    if setting.isascii() and setting.isdigit() and int(setting) > 0:
-        return int(setting)
-    if not sink.is_terminal:
-        return otherwise
-    import shutil
-
-    return shutil.get_terminal_size().columns
+    return columns_of_stream(sys.__stdout__) if sink.is_terminal else columns_of_stream(None, otherwise)

@@ -205,16 +205,15 @@ def _retention(rows: list[Row]) -> Made:
 
 
 def _plan(rows: list[Row]) -> Made:
-    actions = [row for row in rows if row["type"] == "action"]
     total: Row = next((row for row in reversed(rows) if row["type"] == "summary"), {})
-    counts = Counter(row["action"] for row in actions)
+    counts = Counter[str](total.get("actions", {}))  # a directory that is made as a whole has no row
     damaged = sum(row["type"] == "damage" for row in rows)
     left_out = sum(row["intactRecords"] for row in rows if row["type"] == "leftOut")
     removed, missing = total.get("removedRecords", 0), total.get("missingOffsets", 0)
     compacted = sum(row["records"] - row["kept"] for row in rows if row["type"] == "compaction")
     cards = [
         Card.counted("directories", total.get("directories", 0)),
-        Card.counted("file operations", len(actions)),
+        Card.counted("file operations", counts.total()),
         *([Card.counted("damaged ranges", damaged, "error")] if damaged else []),
         *([Card.counted("missing offsets", missing, "error")] if missing else []),
         Card("intact records removed", f"{removed + compacted:,}", "error" if removed else ""),
@@ -225,8 +224,8 @@ def _plan(rows: list[Row]) -> Made:
     ]
     if failed := total.get("failed"):
         verdict = f"{plural(len(failed), 'directory', 'directories')} could not be planned."
-        return verdict if not actions else f"{verdict} {_operations(counts)}", "error", cards
-    if not actions:
+        return f"{verdict} {_operations(counts)}" if counts else verdict, "error", cards
+    if not counts:
         return "Nothing would change.", "good", cards
     verdict = _operations(counts)
     if compacted:

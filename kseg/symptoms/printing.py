@@ -4,9 +4,9 @@ import shutil
 import textwrap
 from typing import Any
 
-from kseg.output.notices import COPIED_INDENT, on_one_line
+from kseg.output.notices import COPIED_INDENT, Paint, on_one_line
 from kseg.output.sink import Sink
-from kseg.output.terminal import Paint, clipped
+from kseg.output.terminal import clipped
 from kseg.quantities import plural, shell_line
 from kseg.symptoms.matching import Found, commands_of
 

@@ -14,9 +14,9 @@ from kseg.node.log_directory import METADATA_PARTITION
 from kseg.node.metadata_image import Fields, MetadataImage
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, HTML, INPUT, JSON, TABLE, TEXT, Number, option
-from kseg.output.notices import Color, Notices, on_one_line
+from kseg.output.notices import Color, Notices, Paint, on_one_line
 from kseg.output.sink import Sink
-from kseg.output.terminal import LONGEST_LINE, Columns, Paint, columns_of, line_width
+from kseg.output.terminal import LONGEST_LINE, columns_of, line_width, table_lines
 from kseg.quantities import plural
 from kseg.releases.metadata import METADATA_VERSION, METADATA_VERSIONS
 from kseg.segment.files import METADATA_TOPIC, list_segments, segment_file
@@ -161,14 +161,10 @@ class _Table(NamedTuple):
             sink.put_row({"type": "imageTable", "title": caption, "columns": columns,
                           "rows": [list(row) for row in self.rows(image, options)]})  # fmt: skip
             return
-        titles = [column.title for column in shown]
-        rows = [dict(zip(titles, map(on_one_line, row), strict=True)) for row in self.rows(image, options)]
-        if not rows:
-            return
         paint = Paint(options.color, sink.is_terminal)
-        lines = Columns(shown, rows, line_width(sink, LONGEST_LINE)).lines(rows, paint)
-        for line in ("", paint(caption, bold=True), *lines):
-            sink.put(line)
+        if lines := [*table_lines(shown, self.rows(image, options), line_width(sink, LONGEST_LINE), paint)]:
+            for line in ("", paint(caption, bold=True), *lines):
+                sink.put(line)
 
 
 def _numbers(values: Iterable[int]) -> str:

@@ -16,11 +16,10 @@ from kseg.formats.rows import Scratch, UndecodableError
 from kseg.node.coordinators import CommitTable, CommittedOffset
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, JSON, TABLE, TEXT, option
-from kseg.output.notices import Notices, on_one_line
+from kseg.output.notices import Notices, Paint, on_one_line
 from kseg.output.printer import Printer, Style
-from kseg.output.progress import progress_over
 from kseg.output.sink import Sink
-from kseg.output.terminal import Columns, Paint, clipped, columns_of, line_width
+from kseg.output.terminal import Columns, clipped, columns_of, line_width, table_lines
 from kseg.quantities import plural, shell_line, show_span, shown_bytes, shown_time
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, parse_partition_name
 from kseg.segment.items import Batch, Damage, Spans, all_rows
@@ -59,9 +58,6 @@ class GroupsPrinter(Printer):
         super().__init__(sink, Style(), scratch)
         self._as_json, self._paint = options.form == JSON, Paint(options.color, sink.is_terminal)
         self._width = max(line_width(sink, PIPED_WIDTH), 40)
-
-    def begin(self, file: SegmentFile) -> None:
-        self.files += 1
 
     def damage(self, damage: Damage) -> None:
         self.errors += 1
@@ -280,11 +276,8 @@ class GroupSizesPrinter(GroupsPrinter):
             for row in rows:
                 self.sink.put_row({"type": "groupSize", **row})
         elif rows:
-            cells = [
-                {"GROUP": on_one_line(str(row["group"])), "RECORDS": str(row["records"]), "BYTES": str(row["bytes"])}
-                for row in rows
-            ]
-            for line in Columns(SIZE_COLUMNS, cells, self._width).lines(cells, self._paint):
+            cells = [tuple(map(str, row.values())) for row in rows]
+            for line in table_lines(SIZE_COLUMNS, cells, self._width, self._paint):
                 self.sink.put(line)
             records, size = (sum(row[name] for row in rows) for name in ("records", "bytes"))
             total = f"{plural(len(rows), 'group', 'groups', ',')}: {records:,} records, {shown_bytes(size)}"
@@ -304,7 +297,7 @@ class Groups(SegmentWalk[GroupsOptions]):
         else:
             self.printer = CommittedOffsetsPrinter(sink, self.scratch, options, self.notices.warning)
         self.filters = Filters(Selection(options.offsets, options.times), self.scratch, self.notices)
-        self._show_progress(progress_over(self._paths, options.quiet, parts_of=self.parts_of))
+        self._show_progress(options.quiet)
 
     def split_parts(self, path: str) -> tuple[list[str], list[str]]:
         parts, moved = live_parts(path)

@@ -4,8 +4,8 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kseg.errors import refuse_if
 from kseg.formats.json_values import name_value
@@ -13,12 +13,11 @@ from kseg.formats.rows import Scratch
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, HTML, JSON, TEXT, Number, Value, option
 from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, SUMMARY_FIELDS, fleet_table
-from kseg.output.notices import Notices
+from kseg.output.notices import Notices, Paint
 from kseg.output.printer import Printer, Style
-from kseg.output.progress import progress_over
 from kseg.output.sink import Sink
 from kseg.output.summary import summary_lines, summary_panel, total_line
-from kseg.output.terminal import Paint, line_width
+from kseg.output.terminal import line_width
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import OFFSETS_TOPIC, Listing, SegmentFile
 from kseg.segment.items import Batch, Damage, Spans, all_rows
@@ -88,19 +87,19 @@ class StatsOptions(WalkOptions):
 class SummaryPrinter(Printer):
     """Counts its input and writes one summary for each directory; `close` writes the last one.
 
-    ``fleet``: makes one table of all summaries, instead of text for each. ``backlog``: returns the backlog of the log
-    cleaner in a partition directory, as JSON; None if the partition is not compacted. The second argument names the
-    damage that stops a cleaner, "" for none.
+    ``sort``: one table of all summaries is sorted by this field; None: text for each. ``backlog``: returns the backlog
+    of the log cleaner in a partition directory, as JSON; None if the partition is not compacted. The second argument
+    names the damage that stops a cleaner, "" for none.
     """
 
     def __init__(
-        self, sink: Sink, scratch: Scratch, options: StatsOptions, fleet: Callable[[list[Row]], str] | None = None,
+        self, sink: Sink, scratch: Scratch, options: StatsOptions, sort: str | None = None,
         backlog: Callable[[str, str], Row | None] = lambda *_: None,
     ) -> None:  # fmt: skip
         super().__init__(sink, Style(), scratch)
         self._as_json, self._paint = options.form != TEXT, Paint(options.color, sink.is_terminal)
         self._targets, self._sample, self._jobs = options.what_if, options.sample, options.jobs or usable_cores()
-        self._fleet, self._backlog = fleet, backlog
+        self._sort, self._backlog = sort, backlog
         self._of_fleet: list[Row] = []
         self._damaged: tuple[str, str] | None = None
         """The first file with damage, and a few words on it."""
@@ -186,8 +185,9 @@ class SummaryPrinter(Printer):
             for line in ["", *map(total_line, zip(*self._savings, strict=True))]:
                 self.sink.put(line)
             self.sink.flush()
-        if self._fleet is not None:
-            self.sink.write(self._fleet(self._of_fleet).encode("utf-8", "surrogateescape"))
+        if self._sort is not None:
+            table = fleet_table(self._of_fleet, self._sort, self._paint, line_width(self.sink, FLEET_WIDTH))
+            self.sink.write(table.encode("utf-8", "surrogateescape"))
             self.sink.flush()
 
     def _end_directory(self) -> None:
@@ -210,7 +210,7 @@ class SummaryPrinter(Printer):
         found["groups"] = None if self._groups is None else self._groups.largest(_MAX_GROUPS)
         if self._as_json:
             self.sink.put_row(found)
-        elif self._fleet is not None:
+        elif self._sort is not None:
             self._of_fleet.append(found)
         elif self.sink.is_terminal:
             self.sink.write(summary_panel(found, path, savings, self._paint).encode("utf-8", "surrogateescape"))
@@ -239,10 +239,10 @@ class Stats(SegmentWalk[StatsOptions]):
     def __init__(self, sink: Sink, options: StatsOptions, notices: Notices | None = None) -> None:
         super().__init__(sink, options, notices)
         self.is_07, self.remote = options.is_07, options.remote
-        self.printer = SummaryPrinter(sink, self.scratch, options, self._fleet_table(), self._backlog)
+        self.printer = SummaryPrinter(sink, self.scratch, options, self._sort(), self._backlog)
         selection = Selection(options.offsets, options.times)
         self.filters = Filters(selection, self.scratch, self.notices, is_07=options.is_07)
-        self._show_progress(progress_over(self._paths, options.quiet, parts_of=self.parts_of))
+        self._show_progress(options.quiet)
 
     def split_parts(self, path: str) -> tuple[list[str], list[str]]:
         return parts_of_path(path, self.options.topics, with_moved=True)
@@ -256,15 +256,14 @@ class Stats(SegmentWalk[StatsOptions]):
     def _files_of(self, path: str, listing: Listing | None) -> list[SegmentFile]:
         return without_snapshots(super()._files_of(path, listing))
 
-    def _fleet_table(self) -> Any:
-        """Returns None if each partition has a summary of its own."""
+    def _sort(self) -> str | None:
+        """Returns the field that sorts one table of all partitions, None if each has a summary of its own."""
         options = self.options
         if options.form != TEXT or options.what_if:
             return None
         if options.sort is None and partition_count(options.paths, self.parts_of) <= MAX_SEPARATE_PARTITIONS:
             return None
-        paint, width = Paint(options.color, self.sink.is_terminal), line_width(self.sink, FLEET_WIDTH)
-        return partial(fleet_table, sort=options.sort or "name", paint=paint, width=width)
+        return options.sort or "name"
 
     @cached_property
     def _now(self) -> int:

@@ -19,7 +19,7 @@ from kseg.kernel.scan.frames import LONG_RUNS
 from kseg.node.paths import expanded
 from kseg.options import declaration
 from kseg.output.notices import Color, Notices
-from kseg.output.progress import PIECE_BYTES, Progress
+from kseg.output.progress import PIECE_BYTES, Progress, progress_over
 from kseg.output.sink import Sink
 from kseg.segment import paths
 from kseg.segment.files import Listing, SegmentFile, listing_of
@@ -166,9 +166,9 @@ class SegmentWalk(PathWalk[OptionsT]):
         """Whether batches are passed on one by one."""
         return self.filters.are_set
 
-    def _show_progress(self, progress: Progress) -> None:
-        self.progress = progress
-        self.notices.before = progress.erase
+    def _show_progress(self, is_quiet: bool, everything: bool = False) -> None:
+        self.progress = progress_over(self._paths, is_quiet, everything, self.parts_of)
+        self.notices.before = self.progress.erase
 
     def _end(self) -> None:
         """Called after all paths."""

@@ -31,14 +31,16 @@ def image(tmp_path: Path) -> Path:
     return tmp_path / "disk.img"
 
 
-def carve(kseg: Kseg, image: Path, *words: object) -> Outcome:
+def carve(kseg: Kseg, image: Path, *words: object, of: bytes | None = None) -> Outcome:
+    """Carves the image; ``of``: its new contents."""
+    if of is not None:
+        image.write_bytes(of)
     return kseg("carve", "--format", "json", "--output", image.parent / "out", *words, image)
 
 
 def carved(kseg: Kseg, image: Path, *parts: bytes) -> list[dict[str, Any]]:
     """What is carved out of an image of these files."""
-    image.write_bytes(b"".join(map(padded, parts)))
-    return carve(kseg, image, "--dry-run").of_type("carved")
+    return carve(kseg, image, "--dry-run", of=b"".join(map(padded, parts))).of_type("carved")
 
 
 def batches_in(data: bytes) -> Iterator[bytes]:

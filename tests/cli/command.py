@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 from base64 import b64decode
@@ -20,6 +21,13 @@ import kseg as package
 from kseg.cli.main import run
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+LOGS, CLEAN = TESTDATA / "log-directories/4.3.1/logs", TESTDATA / "log-directories/4.3.1-rounds/clean"
+LOGS_4_4 = TESTDATA / "log-directories/4.4.0/logs"
+"""Log directories of KRaft brokers: with one partition, stopped cleanly, and of another release."""
+PLAIN = LOGS / "dplain-0"
+"""A partition of four segments, 0, 46, 76 and 116."""
+FLIPPED, ZEROED = (TESTDATA / f"damaged/4.3.1-last-{name}/dplain-0" for name in ("flip-body", "length-zero"))
+"""Partitions whose last segment is damaged."""
 CONSUMED = sorted(TESTDATA.glob("**/read_uncommitted.jsonl.gz"))
 DECODERS = {
     "__consumer_offsets": "--offsets-decoder",
@@ -77,6 +85,29 @@ def caller(capfdbinary: pytest.CaptureFixture[bytes]) -> Kseg:
         return Outcome(ended.value.code, out, err.decode("utf-8"))
 
     return kseg
+
+
+def copying(source: Path, place: str) -> Any:
+    """Returns a fixture: a copy of a directory at a place below ``tmp_path``."""
+
+    @pytest.fixture
+    def copied(tmp_path: Path) -> Path:
+        return Path(shutil.copytree(source, tmp_path / place))
+
+    return copied
+
+
+def judged(kseg: Kseg, *words: object) -> tuple[list[dict[str, Any]], list[list[str]]]:
+    """The errors that a verification finds, and the commands that come next."""
+    *rows, summary = kseg("verify", "--format", "json", *words).objects
+    return [row for row in rows if row.get("severity") == "error"], summary["next"]
+
+
+def findings_of(kseg: Kseg, *words: object, code: str = "", severity: str = "") -> list[dict[str, Any]]:
+    """What a verification that can read all finds, or what it finds with this code or severity."""
+    done = kseg("verify", "--format", "json", *words)
+    assert done.status in (0, 1), done.err
+    return [row for row in done.of_type("finding") if code in ("", row["code"]) and severity in ("", row["severity"])]
 
 
 def files(directory: Path, kept: bool = True) -> dict[str, bytes]:

@@ -19,7 +19,7 @@ import lz4.frame
 import pytest
 import zstandard
 
-from cli.command import TESTDATA, Kseg, Outcome, files, flip, spawned
+from cli.command import LOGS, TESTDATA, Kseg, Outcome, files, flip, spawned
 from kseg.stores.archives import opening
 from segment.long_log import BASE_OFFSET, template, write_long_log
 from stores.archives.packed_logs import DAMAGES, PACK, SIZE, cut, flipped, partition, zeros_behind, zeros_inside
@@ -65,8 +65,7 @@ def test_one_pass_is_enough_with_and_without_damage(
         tar.add(tmp_path / "logs", "logs")
     again: list[object] = []
     monkeypatch.setattr(opening.Omitted, "restore", again.append)
-    done = kseg("verify", "--jobs", "1", packed)
-    assert "files: 2 (1.3 MiB)" in done.err
+    assert "files: 2 (1.3 MiB)" in kseg("verify", "--jobs", "1", packed).err
     assert not again
     kseg("verify", "--jobs", "1", f"{packed}/logs/orders-0/{BASE_OFFSET:020}.log")
     assert not again
@@ -81,7 +80,6 @@ def test_intact_batches_take_no_temporary_space(tmp_path: Path, kseg: Kseg) -> N
         assert kseg(*bounded).status == 3
 
 
-LOGS = TESTDATA / "log-directories/4.3.1/logs"
 SEGMENT = LOGS / "dplain-0/00000000000000000116.log"
 FLAGS = ("dump", "--deep-iteration", "--print-data-log", "--format", "json")
 
@@ -278,8 +276,7 @@ def test_a_zip_file_without_its_directory_is_read_member_by_member(tmp_path: Pat
 def test_the_bound_of_the_spool_holds(tmp_path: Path, kseg: Kseg) -> None:
     path = tmp_path / "bomb.log.gz"
     path.write_bytes(gzip.compress(bytes(50 << 20)))
-    done = kseg("verify", "--spool-bytes", "1M", "--spool-dir", tmp_path, path, SEGMENT)
-    assert done.status == 3
+    done = kseg("verify", "--spool-bytes", "1M", "--spool-dir", tmp_path, path, SEGMENT).expect(3)
     assert "--spool-bytes" in done.err
     assert "batches: 6" in done.err  # the other path is judged
     assert kseg("dump", "--spool-bytes", "1M", path).status == 3
@@ -311,9 +308,9 @@ def test_an_empty_file_is_no_packed_one(suffix: str, tmp_path: Path, kseg: Kseg)
 def test_packed_segments_inside_an_archive_are_judged(tmp_path: Path, kseg: Kseg) -> None:
     folder = tmp_path / "in"
     (folder / "orders-0").mkdir(parents=True)
-    hurt = bytearray(SEGMENT.read_bytes())
-    hurt[len(hurt) // 2] ^= 8
-    (folder / "orders-0" / f"{SEGMENT.name}.zst").write_bytes(zstandard.ZstdCompressor().compress(bytes(hurt)))
+    hurt = Path(shutil.copy(SEGMENT, tmp_path))
+    flip(hurt, bits=8)
+    (folder / "orders-0" / f"{SEGMENT.name}.zst").write_bytes(zstandard.ZstdCompressor().compress(hurt.read_bytes()))
     path = tmp_path / "nested.zip"
     path.write_bytes(zip_bytes(members(folder, "")))
     done = kseg("verify", "--format", "json", path).expect(1)
@@ -338,8 +335,7 @@ def test_what_recover_writes_is_that_of_the_files(form: str, mode: str, hurt: Pa
     path.write_bytes(ARCHIVES[form](members(hurt, "backup/logs/")))
     flags = ("recover", "--mode", mode, "--now", "1795300000000", "--output")
     plain = kseg(*flags, tmp_path / "one", hurt)
-    found = kseg(*flags, tmp_path / "two", "--spool-dir", tmp_path, "--spool-bytes", "100M", path)
-    assert found.status == plain.status
+    assert kseg(*flags, tmp_path / "two", "--spool-dir", tmp_path, "--spool-bytes", "100M", path).status == plain.status
     assert files(tmp_path / "two") == files(tmp_path / "one")
     assert len(files(tmp_path / "two")) > 20
     assert sorted(os.listdir(tmp_path)) == ["backup", "hurt", "one", "two"]

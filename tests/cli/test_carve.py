@@ -30,7 +30,7 @@ from carving.images import (
     truth_of,
 )
 from carving.images import image as image
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, findings_of
 from kseg.signals import Terminated
 
 TIME = 1_790_000_000_000
@@ -58,17 +58,14 @@ def check(found: dict[str, list[bytes]], truth: Truth, content: bytes, mended: b
 
 
 def errors(kseg: Kseg, directory: Path) -> set[str]:
-    rows = kseg("verify", "--format", "json", directory).of_type("finding")
-    return {row["code"] for row in rows if row["severity"] == "error" and not row["code"].startswith("gap")}
+    return {row["code"] for row in findings_of(kseg, directory, severity="error") if not row["code"].startswith("gap")}
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("logs", [CLEAN, KILLED], ids=["clean", "killed"])
 def test_logs_of_a_disk_in_order_come_back_whole_and_named(kseg: Kseg, image: Path, logs: Path) -> None:
     content, truth = files_one_by_one(logs), truth_of(logs)
-    image.write_bytes(content)
-    done = carve(kseg, image)
-    assert done.status == 0
+    done = carve(kseg, image, of=content).expect(0)
     found = carved_batches(image.parent / "out")
     check(found, truth, content)
     partitions = {name for names in truth.values() for name in names} - {""}
@@ -92,8 +89,7 @@ def test_logs_of_a_disk_in_order_come_back_whole_and_named(kseg: Kseg, image: Pa
 @pytest.mark.parametrize("seed", range(4))
 def test_no_log_mixes_partitions_in_any_order_of_blocks(kseg: Kseg, image: Path, seed: int, logs: Path) -> None:
     content = shuffled(logs, seed)
-    image.write_bytes(content)
-    assert carve(kseg, image).status == 0
+    assert carve(kseg, image, of=content).status == 0
     check(carved_batches(image.parent / "out"), truth_of(logs), content, mended=True)
 
 
@@ -102,8 +98,7 @@ def test_a_batch_cut_between_two_extents_is_put_together_by_its_checksum(kseg: K
     data = file.read_bytes()
     cut = 2 * BLOCK
     assert len(data) > cut
-    image.write_bytes(padded(data[cut:]) + bytes(BLOCK) + data[:cut])
-    done = carve(kseg, image)
+    done = carve(kseg, image, of=padded(data[cut:]) + bytes(BLOCK) + data[:cut])
     assert list(carved_batches(image.parent / "out").values()) == [list(batches_in(data))], name
     assert done.objects[-1]["mended"] == 1
     assert done.objects[-1]["torn"] == 0
@@ -114,8 +109,7 @@ def test_the_last_batch_of_a_file_is_put_together_where_zeros_fill_its_block(kse
     assert data.endswith(b"\0")
     cut, other = len(data) - BLOCK - 100, random.Random(3).randbytes(BLOCK - 1) + b"\0"
     cut -= cut % BLOCK
-    image.write_bytes(other + padded(data[cut:]) + other + data[:cut] + other)
-    done = carve(kseg, image)
+    done = carve(kseg, image, of=other + padded(data[cut:]) + other + data[:cut] + other)
     assert list(carved_batches(image.parent / "out").values()) == [list(batches_in(data))]
     assert (done.objects[-1]["mended"], done.objects[-1]["torn"]) == (1, 0)
 
@@ -133,8 +127,7 @@ def test_ends_are_bounded(kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPat
 def test_messages_of_old_formats_come_back_and_cut_ones_too(kseg: Kseg, image: Path) -> None:
     truth = truth_of(LEGACY)
     content = files_one_by_one(LEGACY, with_side_files=False)
-    image.write_bytes(content)
-    assert carve(kseg, image).status == 0
+    assert carve(kseg, image, of=content).status == 0
     check(carved_batches(image.parent / "out"), truth, content)
     assert errors(kseg, image.parent / "out") == set()
 
@@ -147,8 +140,7 @@ def test_cut_messages_of_old_formats_are_put_together_too(kseg: Kseg, image: Pat
         starts.append(at)
         at += len(message)
     cut = next(cut for cut in range(BLOCK, at, BLOCK) if all(abs(cut - start) > 64 for start in starts))
-    image.write_bytes(padded(data[cut:]) + data[:cut])
-    assert carve(kseg, image).objects[-1]["mended"] == 1
+    assert carve(kseg, image, of=padded(data[cut:]) + data[:cut]).objects[-1]["mended"] == 1
     assert list(carved_batches(image.parent / "out").values()) == [list(batches_in(data))]
 
 
@@ -160,8 +152,7 @@ def test_a_log_directory_that_holds_a_part_names_the_logs(kseg: Kseg, image: Pat
             (like / name).mkdir(parents=True)
             shutil.copy(file, like / name)
             shutil.copy(CLEAN / name / "partition.metadata", like / name)
-    image.write_bytes(files_one_by_one(CLEAN))
-    done = carve(kseg, image, "--like", like)
+    done = carve(kseg, image, "--like", like, of=files_one_by_one(CLEAN))
     truth, found = truth_of(CLEAN), carved_batches(image.parent / "out")
     check(found, truth, image.read_bytes())
     for name in names:
@@ -180,8 +171,7 @@ def test_copies_are_left_out_and_versions_before_a_compaction_kept_apart(kseg: K
     one = next(path for path in sorted(after.iterdir()) if path.is_dir() and (before / path.name).is_dir())
     old = [file for file in sorted((before / one.name).glob("*.log")) if file.stat().st_size]
     new = [file for file in sorted(one.glob("*.log")) if file.stat().st_size]
-    image.write_bytes(b"".join(padded(file.read_bytes()) for file in [*old, *new, *new]))
-    done = carve(kseg, image)
+    done = carve(kseg, image, of=b"".join(padded(file.read_bytes()) for file in [*old, *new, *new]))
     kept = [batch for file in new for batch in batches_in(file.read_bytes())]
     found = carved_batches(image.parent / "out")
     assert done.objects[-1]["duplicates"] >= len(kept)
@@ -191,13 +181,10 @@ def test_copies_are_left_out_and_versions_before_a_compaction_kept_apart(kseg: K
 
 
 def test_a_dry_run_says_what_was_found_and_writes_nothing(kseg: Kseg, image: Path) -> None:
-    image.write_bytes(files_one_by_one(CLEAN))
-    done = carve(kseg, image, "--dry-run")
-    assert done.status == 1
+    done = carve(kseg, image, "--dry-run", of=files_one_by_one(CLEAN)).expect(1)
     assert not (image.parent / "out").exists()
     assert done.objects[-1]["dryRun"] is True
-    shown = kseg("carve", "--dry-run", "--output", image.parent / "out", image)
-    names = {line.split()[0] for line in shown.lines[1:]}
+    names = {line.split()[0] for line in kseg("carve", "--dry-run", "--output", image.parent / "out", image).lines[1:]}
     assert names == {os.path.basename(row["directory"]) for row in done.of_type("carved")}
     assert carve(kseg, image).of_type("carved") == done.of_type("carved")
 
@@ -205,8 +192,7 @@ def test_a_dry_run_says_what_was_found_and_writes_nothing(kseg: Kseg, image: Pat
 @pytest.mark.parametrize("offset", [-5, -(1 << 63) + 1, (1 << 63) - 4, 1 << 60])
 def test_batches_with_offsets_of_no_log_are_left_out_and_hide_none(kseg: Kseg, image: Path, offset: int) -> None:
     good = [batch(at, 10, TIME) for at in (100, 110)]
-    image.write_bytes(batch(offset, 10, TIME) + b"".join(good) + batch(offset, 10, TIME))
-    assert carve(kseg, image).status == 0
+    assert carve(kseg, image, of=batch(offset, 10, TIME) + b"".join(good) + batch(offset, 10, TIME)).status == 0
     assert list(carved_batches(image.parent / "out").values()) == [good]
 
 
@@ -215,8 +201,7 @@ def test_several_images_of_one_disk_are_carved_together(kseg: Kseg, image: Path)
     half = len(content) // 2 // BLOCK * BLOCK
     other = image.parent / "other.img"
     other.write_bytes(content[half:])
-    image.write_bytes(content[:half])
-    assert carve(kseg, image, other).status == 0
+    assert carve(kseg, image, other, of=content[:half]).status == 0
     truth = truth_of(CLEAN)
     parts = {batch for batch in truth if batch in content[:half] or batch in content[half:]}
     assert parts <= {batch for batches in carved_batches(image.parent / "out").values() for batch in batches}
@@ -228,15 +213,13 @@ def test_several_images_of_one_disk_are_carved_together(kseg: Kseg, image: Path)
 def test_images_begin_and_end_at_any_byte(kseg: Kseg, image: Path, before: int, cut: int) -> None:
     truth = truth_of(CLEAN)
     content = b"\1" * before + files_one_by_one(CLEAN).rstrip(b"\0")[:-cut]
-    image.write_bytes(content)
-    assert carve(kseg, image).status == 0
+    assert carve(kseg, image, of=content).status == 0
     check(carved_batches(image.parent / "out"), truth, content)
 
 
 @pytest.mark.parametrize("content", [b"", b"\0", b"\0" * 60, b"lorem ipsum " * 20000 + bytes(BLOCK)])
 def test_images_without_batches_end_with_status_1(kseg: Kseg, image: Path, content: bytes) -> None:
-    image.write_bytes(content)
-    carve(kseg, image).expect(1, "found no batches")
+    carve(kseg, image, of=content).expect(1, "found no batches")
     assert not (image.parent / "out").exists()
 
 
@@ -244,8 +227,7 @@ def test_pieces_that_nothing_decides_stay_apart_and_are_named(kseg: Kseg, image:
     pieces = [
         b"".join(batch(at, n, TIME) for at in range(start, start + 10, n)) for start in (500, 510) for n in (10, 5)
     ]
-    image.write_bytes(b"".join(padded(piece) + bytes(BLOCK) for piece in pieces))
-    done = carve(kseg, image)
+    done = carve(kseg, image, of=b"".join(padded(piece) + bytes(BLOCK) for piece in pieces))
     found = carved_batches(image.parent / "out")
     pairs = [tuple(map(os.path.basename, (pair["one"], pair["two"]))) for pair in done.objects[-1]["undecided"]]
     assert pairs
@@ -254,8 +236,7 @@ def test_pieces_that_nothing_decides_stay_apart_and_are_named(kseg: Kseg, image:
 
 
 def test_many_logs_of_one_batch_are_counted(kseg: Kseg, image: Path) -> None:
-    image.write_bytes(b"".join(padded(batch(0, 1 + i, TIME + i)) for i in range(120)))
-    done = carve(kseg, image)
+    done = carve(kseg, image, of=b"".join(padded(batch(0, 1 + i, TIME + i)) for i in range(120)))
     assert done.objects[-1]["singleBatchLogs"] == len(carved_batches(image.parent / "out")) == 120
     assert "120 of the logs hold one batch each" in done.err
 
@@ -278,8 +259,7 @@ def test_plausible_headers_hide_nothing_and_cost_little(kseg: Kseg, image: Path)
     headers = b"".join(plausible_header(rng) for _ in range(20000))
     claims = b"".join(struct.pack(">qiib", 5, 1 << 26, 0, 2) + bytes(44) for _ in range(20000))
     _, file = next(part for part in segments(CLEAN) if part[1].stat().st_size)
-    image.write_bytes(headers + claims + b"x" + file.read_bytes() + claims)
-    assert carve(kseg, image).status == 0
+    assert carve(kseg, image, of=headers + claims + b"x" + file.read_bytes() + claims).status == 0
     (found,) = carved_batches(image.parent / "out").values()
     assert found == list(batches_in(file.read_bytes()))
 
@@ -292,9 +272,7 @@ def test_hostile_side_files_in_an_image_are_no_danger(kseg: Kseg, image: Path, t
     last = list(batches_in(file.read_bytes()))[-1]
     ending = struct.unpack_from(">q", last)[0] + struct.unpack_from(">i", last, 23)[0] + 1
     named = f"0\n1\n{topic} 0 {ending}\n".encode()
-    image.write_bytes(b"".join(map(padded, [snapshot, claims, named, file.read_bytes()])))
-    done = carve(kseg, image)
-    assert done.status == 0
+    done = carve(kseg, image, of=b"".join(map(padded, [snapshot, claims, named, file.read_bytes()]))).expect(0)
     (row,) = done.of_type("carved")
     assert row["topic"] == (topic if topic == "honest" else "carved-0001")
     assert sorted(path.name for path in image.parent.iterdir()) == ["disk.img", "out"]
@@ -329,8 +307,7 @@ def test_batches_of_other_file_systems_come_back_too(kseg: Kseg, image: Path, ki
 
 def test_no_way_of_reading_finds_anything_else(kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block device, whose size its status does not tell; slices of several threads; batches moved to the spool."""
-    image.write_bytes(files_one_by_one(CLEAN))
-    expected = carve(kseg, image, "--dry-run", "--jobs", "1").of_type("carved")
+    expected = carve(kseg, image, "--dry-run", "--jobs", "1", of=files_one_by_one(CLEAN)).of_type("carved")
     with monkeypatch.context() as patch:
         patch.setattr("kseg.carving.directories.stat.S_ISBLK", lambda _: True)
         assert carve(kseg, image, "--dry-run").of_type("carved") == expected
@@ -374,8 +351,7 @@ def test_a_page_shows_the_logs_of_a_dry_run(kseg: Kseg, image: Path) -> None:
 
 def test_a_carved_log_gets_another_name_afterwards(kseg: Kseg, image: Path) -> None:
     name, file = max(segments(CLEAN), key=lambda part: part[1].stat().st_size)
-    image.write_bytes(file.read_bytes())
-    assert carve(kseg, image).status == 0
+    assert carve(kseg, image, of=file.read_bytes()).status == 0
     named = image.parent / "named"
     kseg("restore", "--as", name, "--output", named, image.parent / "out" / "carved-0001-0").expect(0)
     assert carved_batches(named) == {name: list(batches_in(file.read_bytes()))}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, findings_of
 
 # Commands name the transactional id of a producer where __transaction_state of the same log directory has it.
 
@@ -42,8 +42,7 @@ def test_findings_of_a_transaction_have_a_transactional_id(code: str, kseg: Kseg
     """null where no __transaction_state tells it."""
     folder = TESTDATA / "damaged" / "findings" / code
     (partition,) = folder.glob("*-0")
-    rows = kseg("verify", "--format", "json", "--now", "2026-10-01", partition).of_type("finding")
-    details = [row["details"] for row in rows if row["code"] == code]
+    details = [row["details"] for row in findings_of(kseg, "--now", "2026-10-01", partition, code=code)]
     assert [each.get("transactionalId", "none") for each in details] == [None]
 
 
@@ -118,8 +117,7 @@ LOG = OFFSETS / "00000000000000000000.log"
 
 
 def committed(kseg: Kseg, *arguments: object, status: int = 0) -> list[dict[str, Any]]:
-    done = kseg("groups", "--format", "json", *arguments).expect(status)
-    return done.of_type("committedOffset")
+    return kseg("groups", "--format", "json", *arguments).expect(status).of_type("committedOffset")
 
 
 def short(found: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
@@ -229,7 +227,7 @@ def test_a_cut_log_says_what_it_still_knows(size: int, kseg: Kseg, tmp_path: Pat
     assert short(done.of_type("committedOffset"), *FIELDS[:-1]) == short(expected, *FIELDS[:-1])
 
 
-def test_a_copy_of_a_partition_adds_nothing(kseg: Kseg, tmp_path: Path) -> None:
+def test_a_copying_a_partition_adds_nothing(kseg: Kseg, tmp_path: Path) -> None:
     shutil.copytree(OFFSETS, tmp_path / OFFSETS.name)
     assert short(committed(kseg, tmp_path / OFFSETS.name, COMMITTED), *FIELDS[:-1]) == [
         {name: offset[name] for name in FIELDS[:-1]} for offset in TRUTH

@@ -7,18 +7,16 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, files, json_lines, our_record, spawned, unchanged
+from cli.command import FLIPPED, LOGS, PLAIN, TESTDATA, Kseg, files, json_lines, our_record, spawned, unchanged
 from conversion.conversions import files as files_of_kind
 from conversion.conversions import records_of
 from kseg.formats.record_batch import build_batch
 from kseg.segment.files import LAST_OFFSET
 
 TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
-DAMAGED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
 
 # ``kseg convert`` to JSON Lines, CSV, Parquet and Arrow, and from JSON Lines.
 
-PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 OLD = TESTDATA / "kafka-0.8.2.2/codecs/one-none-0"
 SOURCES = [
     PLAIN, TXN, OLD, TESTDATA / "kafka-0.10.2.2/codecs/rec-uncompressed-0", TESTDATA / "kafka-4.3.1/codecs/codec-mix-0",
@@ -233,9 +231,9 @@ def test_headers_that_an_old_format_lacks_are_refused(kseg: Kseg, tmp_path: Path
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
 def test_damage_is_refused_or_skipped(kseg: Kseg, tmp_path: Path, form: str) -> None:
-    refused = kseg("convert", "--to", form, "-o", tmp_path / "out", DAMAGED)
+    refused = kseg("convert", "--to", form, "-o", tmp_path / "out", FLIPPED)
     assert (refused.status, (tmp_path / "out").exists()) == (3, False)
-    assert kseg("convert", "--to", form, "--skip-damage", "-o", tmp_path / "out", DAMAGED).status == 0
+    assert kseg("convert", "--to", form, "--skip-damage", "-o", tmp_path / "out", FLIPPED).status == 0
     if form == "jsonl":
         again = ("convert", "--from", "jsonl", "-o", tmp_path / "new")
         assert kseg(*again, tmp_path / "out").status == 3
@@ -262,7 +260,6 @@ def test_only_what_was_committed_goes_out(kseg: Kseg) -> None:
     assert [row["offset"] for row in rows if "control" not in row] == [record["offset"] for record in want]
 
 
-LOGS = TESTDATA / "log-directories/4.3.1/logs"
 REGROUPED = [TESTDATA / "compaction/4.3.1/before/e-idem-0", TESTDATA / "verify/4.3.1-transactions/dtxn-0"]
 V07 = TESTDATA / "kafka-0.7.2/direct/codecs-0"
 
@@ -347,7 +344,7 @@ def test_lossy_says_what_is_lost_and_why_offsets_are_missing(kseg: Kseg, tmp_pat
 
 
 def test_accepted_gaps_stay_accepted_in_converted_copies(kseg: Kseg, tmp_path: Path) -> None:
-    partition = Path(shutil.copytree(DAMAGED, tmp_path / "dplain-0"))
+    partition = Path(shutil.copytree(FLIPPED, tmp_path / "dplain-0"))
     assert kseg("recover", "--mode", "salvage", partition).status == 0
     for number, path in enumerate((partition, max(partition.glob("*.log")))):
         new = tmp_path / f"new-{number}"
@@ -357,9 +354,9 @@ def test_accepted_gaps_stay_accepted_in_converted_copies(kseg: Kseg, tmp_path: P
 
 
 def test_damage_is_refused_or_skipped_and_told(kseg: Kseg, tmp_path: Path) -> None:
-    refused = kseg("convert", "--codec", "zstd", "--output", tmp_path / "new", DAMAGED)
+    refused = kseg("convert", "--codec", "zstd", "--output", tmp_path / "new", FLIPPED)
     assert (refused.status, (tmp_path / "new").exists()) == (3, False)
-    done = kseg("convert", "--codec", "zstd", "--skip-damage", "--output", tmp_path / "new", DAMAGED)
+    done = kseg("convert", "--codec", "zstd", "--skip-damage", "--output", tmp_path / "new", FLIPPED)
     done.expect(0, "crc-mismatch at position 7129, 305 bytes left out")
     assert kseg("verify", "--level", "deep", tmp_path / "new" / "dplain-0").status == 0
 
@@ -370,8 +367,7 @@ def test_only_what_was_committed(kseg: Kseg, tmp_path: Path, form: tuple[str, ..
     assert "read_committed consumer does not see" in done.err
     committed = kseg("dump", "--print-data-log", "--format", "json", "--isolation", "read_committed", TXN)
     want = [our_record(row)[0] for row in committed.of_type("record") if "control" not in row]
-    found = dumped(kseg, tmp_path / "new" / TXN.name)
-    assert [record[0] for record in found if record[-1] is None] == want
+    assert [record[0] for record in dumped(kseg, tmp_path / "new" / TXN.name) if record[-1] is None] == want
 
 
 def test_a_log_of_0_7(kseg: Kseg, tmp_path: Path) -> None:

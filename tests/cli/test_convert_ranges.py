@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from cli.command import Kseg
+from cli.command import PLAIN, Kseg
 from conversion.conversions import TESTDATA, batches_of, records_of
 from kseg.formats.suffixes import LOG
 from kseg.sidefiles.checkpoints import LOG_STARTS, build_offset_checkpoint, offsets_of, read_offset_checkpoint
 
-PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 SOURCES = [
     PLAIN, TESTDATA / "kafka-4.3.1/codecs/codec-mix-0", TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0",
     TESTDATA / "kafka-0.8.2.2/codecs/one-gzip-0", TESTDATA / "kafka-0.10.2.2/codecs/rec-gzip-0",

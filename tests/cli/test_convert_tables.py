@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kseg as package
-from cli.command import TESTDATA, Kseg, flip, spawned, unchanged
+from cli.command import FLIPPED, LOGS, TESTDATA, Kseg, flip, spawned, unchanged
 from kernel.rendering import batch, record
 from kseg.conversion import record_files, record_import
 from kseg.errors import KsegError
@@ -360,7 +360,7 @@ def test_files_by_date_come_back(kseg: Kseg, tmp_path: Path, monkeypatch: pytest
 def test_other_programs_read_the_directories(kseg: Kseg, tmp_path: Path) -> None:
     import pyarrow.dataset as ds
 
-    logs = TESTDATA / "log-directories/4.3.1/logs"
+    logs = LOGS
     asked = ("--partition-by", "topic,partition", "-o", tmp_path / "hive", logs, TESTDATA / SOURCES[1])
     kseg("convert", "--to", "parquet", *asked).expect(0)
     whole = package.scan([str(logs), str(TESTDATA / SOURCES[1])])
@@ -384,7 +384,7 @@ def test_directories_on_a_disk_without_locks(kseg: Kseg, tmp_path: Path) -> None
 
 
 def test_damage_leaves_no_directories(kseg: Kseg, tmp_path: Path) -> None:
-    damaged = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
+    damaged = FLIPPED
     for asked, status in ((), 3), (("--skip-damage",), 0):
         options = ("--to", "arrow", "--partition-by", "date", "-o", tmp_path / "new", *asked)
         kseg("convert", *options, damaged).expect(status)

@@ -1,6 +1,7 @@
 """Which repair of damage keeps most, by the metadata and the other copies among the paths of a check."""
 
 import json
+import os
 import shutil
 import struct
 from collections.abc import Callable
@@ -9,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, flip
+from cli.command import LOGS_4_4, Kseg, flip, judged
 from kseg.decoders.framed import FramedRecord, framed
 from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.formats.control import control_record
 from kseg.formats.record_batch import KRAFT_VOTERS, build_batch
+from segment.segments import spans
 from verification.log_directories import edited
 
-LOGS = TESTDATA / "log-directories" / "4.4.0" / "logs"
 LOG = f"{0:020}.log"
 PARTITION, METADATA, OFFSETS = "cmptx-1", "__cluster_metadata-0", 132
 TOPIC_ID = "y7w0xMHITqSe0Dcb7oWgag"
@@ -35,16 +36,12 @@ def append(log: Path, *batches: bytes) -> None:
 
 def ends(log: Path) -> list[int]:
     """Where its batches end."""
-    data, found = log.read_bytes(), [0]
-    while found[-1] < len(data):
-        found.append(found[-1] + 12 + struct.unpack_from(">i", data, found[-1] + 8)[0])
-    return found[1:]
+    return [at + size for at, size in spans(log.read_bytes())]
 
 
 def shorten(log: Path, batches: int) -> None:
     """Cuts the last batches off."""
-    with log.open("r+b") as file:
-        file.truncate(ends(log)[-batches - 1])
+    os.truncate(log, ends(log)[-batches - 1])
 
 
 @pytest.fixture
@@ -73,19 +70,13 @@ def nodes(tmp_path: Path) -> Nodes:
             batches.append(build_batch(END + 1, 1, 1, [control_record(KRAFT_VOTERS, {"voters": voters})], True))
         found = []
         for number in (1, 2, 3):
-            logs = Path(shutil.copytree(LOGS, tmp_path / f"n{number}"))
+            logs = Path(shutil.copytree(LOGS_4_4, tmp_path / f"n{number}"))
             edited(logs, node_id=str(number), directory_id=f"{'BCD'[number - 1] * 21}A")
             append(logs / METADATA / LOG, *batches)
             found.append(logs)
         return found
 
     return make
-
-
-def verified(kseg: Kseg, *words: object) -> tuple[list[dict[str, Any]], list[list[str]]]:
-    """The errors, and what is next."""
-    *rows, summary = kseg("verify", "--format", "json", *words).objects
-    return [row for row in rows if row.get("severity") == "error"], summary["next"]
 
 
 def cut(logs: Path, partition: str = PARTITION) -> list[str]:
@@ -115,7 +106,7 @@ def filled(logs: Path, other: Path, partition: str = PARTITION) -> list[str]:
 def test_replicas_that_may_lead_restore(isr: list[int], elr: list[int], is_cut: bool, nodes: Nodes, kseg: Kseg) -> None:
     logs, *_ = nodes(isr, elr)
     flip(logs / PARTITION / LOG, FIRST)
-    errors, following = verified(kseg, logs)
+    errors, following = judged(kseg, logs)
     assert following == [cut(logs) if is_cut else salvage(logs)]
     assert ("--full" in json.dumps(errors)) == is_cut
     (damaged,) = (row for row in errors if row["code"] == "crc-mismatch")
@@ -125,7 +116,7 @@ def test_replicas_that_may_lead_restore(isr: list[int], elr: list[int], is_cut: 
 def test_a_copy_that_the_broker_sets_aside_is_not_filled_again(nodes: Nodes, kseg: Kseg) -> None:
     logs, *_ = nodes([2, 3], [], (2, 3))
     flip(logs / PARTITION / LOG, FIRST)
-    steps = verified(kseg, logs)[1]  # one is for meta.properties, whose directory.id the test has changed
+    steps = judged(kseg, logs)[1]  # one is for meta.properties, whose directory.id the test has changed
     assert [step for step in steps if step[-1].endswith(PARTITION)] == [salvage(logs)]
 
 
@@ -138,17 +129,17 @@ def test_the_newest_metadata_of_those_given_count(nodes: Nodes, kseg: Kseg) -> N
     append(other / METADATA / LOG, build_batch(END + 1, 1, 1, [(None, record)]))
     shutil.rmtree(other / PARTITION)
     flip(logs / PARTITION / LOG, FIRST)
-    assert verified(kseg, logs)[1] == [cut(logs)]
-    assert salvage(logs) in verified(kseg, logs, other)[1]
+    assert judged(kseg, logs)[1] == [cut(logs)]
+    assert salvage(logs) in judged(kseg, logs, other)[1]
     edited(other, cluster_id="another")
-    assert cut(logs) in verified(kseg, logs, other)[1]
+    assert cut(logs) in judged(kseg, logs, other)[1]
 
 
 def test_metadata_that_lack_records_prove_nothing(nodes: Nodes, kseg: Kseg) -> None:
     logs, *_ = nodes([1, 2], [])
     flip(logs / PARTITION / LOG, FIRST)
     flip(logs / METADATA / LOG, ends(logs / METADATA / LOG)[-3] - 2)
-    assert salvage(logs) in verified(kseg, logs)[1]
+    assert salvage(logs) in judged(kseg, logs)[1]
 
 
 @pytest.mark.sampled(3)
@@ -172,11 +163,11 @@ def test_a_replica_in_sync_that_is_given_must_have_the_range(
     if damage is not None:
         damage(other / PARTITION / LOG)
     words = (logs / PARTITION, "--against", other / PARTITION) if is_against else (logs, other)
-    following = [argv for argv in verified(kseg, *words)[1] if argv[-1] == f"{logs}/{PARTITION}"]
+    following = [argv for argv in judged(kseg, *words)[1] if argv[-1] == f"{logs}/{PARTITION}"]
     if expected == "fill":
         assert following == [filled(logs, other)]
         kseg(*following[0][1:]).expect(0)
-        left = {(row["code"], row["file"]) for row in verified(kseg, *words)[0]}
+        left = {(row["code"], row["file"]) for row in judged(kseg, *words)[0]}
         assert ("leader-copy-behind", f"{logs}/{PARTITION}") not in left
     elif is_against:  # what the comparison itself finds names the other replica, too
         assert cut(logs) not in following
@@ -190,7 +181,7 @@ def test_a_copy_out_of_sync_that_has_the_range_fills_it(nodes: Nodes, kseg: Kseg
     shorten(other / PARTITION / LOG, 20)
     whole = (logs / PARTITION / LOG).read_bytes()
     flip(logs / PARTITION / LOG, MIDDLE)
-    following = [argv for argv in verified(kseg, logs, short, other)[1] if argv[-1] == f"{logs}/{PARTITION}"]
+    following = [argv for argv in judged(kseg, logs, short, other)[1] if argv[-1] == f"{logs}/{PARTITION}"]
     assert following == [filled(logs, other)]
     kseg(*following[0][1:]).expect(0)
     assert (logs / PARTITION / LOG).read_bytes() == whole
@@ -204,7 +195,7 @@ def test_copies_that_part_ways_fill_nothing(nodes: Nodes, kseg: Kseg) -> None:
         data[start + 12 : start + 16] = struct.pack(">i", 9)  # no checksum covers the leader epoch
     log.write_bytes(data)
     flip(logs / PARTITION / LOG, MIDDLE)
-    assert salvage(logs) in verified(kseg, logs, other)[1]
+    assert salvage(logs) in judged(kseg, logs, other)[1]
 
 
 @pytest.mark.sampled(2)
@@ -227,7 +218,7 @@ def test_needed_voters_stay(lagging: list[int], damaged: list[int], expected: st
             shorten(one / METADATA / LOG, 5)
         if number in {1, *damaged}:
             flip(one / METADATA / LOG, at)
-    errors, following = verified(kseg, *three)
+    errors, following = judged(kseg, *three)
     mine = [argv for argv in following if argv[-1] == f"{logs}/{METADATA}"]
     named = {"cut": [cut(logs, METADATA)], "fill": [filled(logs, three[2], METADATA)], "decision": []}[expected]
     assert mine == named
@@ -236,7 +227,7 @@ def test_needed_voters_stay(lagging: list[int], damaged: list[int], expected: st
     if expected == "fill":
         kseg(*mine[0][1:]).expect(0)
         assert [
-            (row["code"], row["message"]) for row in verified(kseg, *three)[0] if row["file"].startswith(str(logs))
+            (row["code"], row["message"]) for row in judged(kseg, *three)[0] if row["file"].startswith(str(logs))
         ] == []
 
 
@@ -248,7 +239,7 @@ def test_a_voter_whose_peers_are_not_given_is_cut_as_by_its_start(number: str, n
     flip(logs / METADATA / LOG, ends(logs / METADATA / LOG)[-4] - 2)
     (logs / METADATA / "leader-epoch-checkpoint").write_text("0\n2\n1 0\n2 900\n")
     (logs / METADATA / LOG).with_suffix(".timeindex").write_bytes(bytes(12))
-    errors, following = verified(kseg, logs)
+    errors, following = judged(kseg, logs)
     mine = [argv for argv in following if argv[-1] == f"{logs}/{METADATA}"]
     assert mine == [cut(logs, METADATA)]
     (damaged,) = (row for row in errors if row["code"] == "crc-mismatch")

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, flip
+from cli.command import LOGS, TESTDATA, ZEROED, Kseg, flip
 from failing_disk import PAGE, FailDisk
 
 # No command passes over in silence what looks like a segment, or a log directory further down.
 
-LOGS = TESTDATA / "log-directories/4.3.1/logs"
 SKIPPED_SEGMENT = "00000000000000000116.log"
 COMMANDS = [
     ["dump"], ["recover", "-n"], ["compact", "-n"], ["retain", "-n"], ["reindex", "-n"],
@@ -113,7 +112,6 @@ def test_a_file_cut_short_while_it_is_dumped(logs: Path, kseg: Kseg, monkeypatch
 
 SEGMENT = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0/00000000000000000000.log"
 NAME = SEGMENT.name
-DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
 OLD = next((TESTDATA / "kafka-0.6/magic0/MagicByte0-0").glob("*.kafka"))
 COMPACT_V0 = TESTDATA / "kafka-0.8.2.2/codecs/compact-0"
 needs_permissions = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -286,7 +284,7 @@ def test_numbers_in_names_may_be_absurd(source: Path, digits: str, tmp_path: Pat
 
 
 def test_files_is_path_separated_by_commas(kseg: Kseg) -> None:
-    other = DAMAGED / "00000000000000000116.log"
+    other = ZEROED / "00000000000000000116.log"
     assert kseg("dump", "--files", f"{SEGMENT},{other}").out == kseg("dump", SEGMENT, other).out
 
 
@@ -302,12 +300,12 @@ def test_a_dump_never_replaces_what_it_reads(tmp_path: Path, kseg: Kseg) -> None
 
 def test_summary_and_details_go_to_standard_error(kseg: Kseg) -> None:
     summary = "kseg: damaged ranges: 1, bytes in them: 305, problems with batches: 0\n"
-    plain, quiet, verbose = (kseg("dump", *flags, DAMAGED) for flags in ([], ["--quiet"], ["--verbose"]))
+    plain, quiet, verbose = (kseg("dump", *flags, ZEROED) for flags in ([], ["--quiet"], ["--verbose"]))
     assert plain.out == quiet.out == verbose.out
     assert (plain.err, quiet.err) == (summary, "")
-    detail = f"kseg: {DAMAGED / '00000000000000000116.log'}: bytes: 14274, batches: 5, damaged ranges: 1\n"
+    detail = f"kseg: {ZEROED / '00000000000000000116.log'}: bytes: 14274, batches: 5, damaged ranges: 1\n"
     assert verbose.err == detail + summary
-    assert kseg("dump", "--format", "json", DAMAGED).err == ""
+    assert kseg("dump", "--format", "json", ZEROED).err == ""
     assert kseg("dump", "--quiet", "no-such").err == "kseg: no-such: no such file or directory\n"
 
 
@@ -315,5 +313,4 @@ def test_color_is_for_terminals_or_on_demand(kseg: Kseg, monkeypatch: pytest.Mon
     plain = "kseg: no-such: no such file or directory\n"
     assert kseg("dump", "no-such").err == kseg("dump", "--color", "never", "no-such").err == plain
     monkeypatch.setenv("NO_COLOR", "1")
-    colored = kseg("dump", "--color", "always", "no-such").err
-    assert colored == plain.replace("kseg:", "\x1b[31m\x1b[1mkseg:\x1b[0m")
+    assert kseg("dump", "--color", "always", "no-such").err == plain.replace("kseg:", "\x1b[31m\x1b[1mkseg:\x1b[0m")

@@ -18,13 +18,11 @@ from typing import Any
 import pytest
 
 from cleaner.partitions import PAIRS, write_checkpoint
-from cli.command import TESTDATA, Kseg, files, spawned
+from cli.command import CLEAN, LOGS, TESTDATA, ZEROED, Kseg, files, spawned
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.spark.jobs import _worked
 from node.disks import dealt
 
-DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
-LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
 TRANSACTIONS, COMPRESSED = PAIRS[2], PAIRS[1]
 COMMANDS = ["verify", "dump", "compact", "convert"]
 
@@ -50,7 +48,7 @@ def has_spark() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_without_pyspark(command: str, arguments: list[object], kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    done = kseg(command, "--engine", "spark", *arguments, DAMAGED).expect(3, out=b"")
+    done = kseg(command, "--engine", "spark", *arguments, ZEROED).expect(3, out=b"")
     assert done.err == "kseg: --engine spark needs PySpark: pip install 'kseg[spark]'\n"
 
 
@@ -61,14 +59,14 @@ def test_without_java_one_sentence_says_what_to_install(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     monkeypatch.delitem(sys.modules, "pyspark.sql", raising=False)  # a session of other tests needs no Java
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    done = kseg(command, "--engine", "spark", *arguments, DAMAGED)
+    done = kseg(command, "--engine", "spark", *arguments, ZEROED)
     done.expect(3, "--engine spark needs Java 17 or later", out=b"")
     assert done.err.count("\n") == 1
     java = tmp_path / "bin/java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.1\" 2018-10-16' >&2\n", "utf-8")
     java.chmod(0o755)
-    done = kseg(command, "--engine", "spark", *arguments, DAMAGED)
+    done = kseg(command, "--engine", "spark", *arguments, ZEROED)
     assert (done.status, done.err.strip().endswith(" is 11")) == (3, True)
 
 
@@ -80,8 +78,8 @@ def test_without_java_one_sentence_says_what_to_install(
     ids=" ".join,
 )
 def test_spark_tells_the_same(words: tuple[str, ...]) -> None:
-    here = program(*words, LOG_DIRECTORY, DAMAGED, "nowhere")
-    there = program(*words, "--engine", "spark", "--master", "local[1]", LOG_DIRECTORY, DAMAGED, "nowhere")
+    here = program(*words, LOGS, ZEROED, "nowhere")
+    there = program(*words, "--engine", "spark", "--master", "local[1]", LOGS, ZEROED, "nowhere")
     assert here.returncode == 3
     assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
 
@@ -102,7 +100,7 @@ def test_rendered_parts_tile(form: list[str], part_bytes: int, kseg: Kseg, monke
     monkeypatch.setattr(jobs, "WAVE_BYTES", 3 * part_bytes)
     monkeypatch.setattr(jobs, "run", run_here)
     monkeypatch.setattr(session, "session", lambda master, cores: contextlib.nullcontext(object()))
-    paths = [LOG_DIRECTORY, *sorted((TESTDATA / "damaged").glob("*/*-0")), TESTDATA / "kafka-0.7.2/direct", "nowhere"]
+    paths = [LOGS, *sorted((TESTDATA / "damaged").glob("*/*-0")), TESTDATA / "kafka-0.7.2/direct", "nowhere"]
     here = kseg("dump", *form, *paths)
     there = kseg("dump", "--engine", "spark", *form, *paths)
     assert here.out.count(b"\n") > 500
@@ -200,7 +198,7 @@ CONVERSIONS = [
 @pytest.mark.parametrize("options", CONVERSIONS)
 def test_convert_tasks(options: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def make(folder: Path) -> list[object]:
-        found = shutil.copytree(LOG_DIRECTORY, folder / "logs"), shutil.copytree(DAMAGED, folder / DAMAGED.name)
+        found = shutil.copytree(LOGS, folder / "logs"), shutil.copytree(ZEROED, folder / ZEROED.name)
         return [*options, *found[: 1 + ("--in-place" in options)]]
 
     here, there = outcomes("convert", make, kseg, monkeypatch, tmp_path)
@@ -209,7 +207,7 @@ def test_convert_tasks(options: tuple[str, ...], kseg: Kseg, monkeypatch: pytest
 
 def disks(folder: Path, count: int = 2) -> Path:
     """The directory that holds the disks of a node."""
-    return dealt(TESTDATA / "log-directories/4.3.1-rounds/clean", folder, count)[0].parent
+    return dealt(CLEAN, folder, count)[0].parent
 
 
 @pytest.mark.sampled(2)
@@ -242,7 +240,7 @@ def test_several_disks(words: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.M
     ("words", "make", "status"),
     [
         (("compact", *COMPACTION), logs, 1),
-        (("convert", "--codec", "zstd", "--in-place"), partial(shutil.copytree, LOG_DIRECTORY), 0),
+        (("convert", "--codec", "zstd", "--in-place"), partial(shutil.copytree, LOGS), 0),
         (("compact", "--min-cleanable-ratio", "0", "--now", "1795253296701"), disks, 0),
     ],
     ids=["compact", "convert", "a node of several disks"],

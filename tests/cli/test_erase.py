@@ -63,8 +63,7 @@ def test_the_log_keeps_its_end_if_all_is_erased(kseg: Kseg, tmp_path: Path, sour
     assert kseg("erase", "-q", "--offsets", "0..", partition).status == 0
     assert dumped(kseg, partition) == []
     assert batches(kseg, partition)[-1]["lastOffset"] == end
-    found = kseg("verify", "--format", "json", partition).of_type("finding")
-    assert {each["severity"] for each in found} <= {"info"}
+    assert {each["severity"] for each in kseg("verify", "--format", "json", partition).of_type("finding")} <= {"info"}
 
 
 def test_patterns_search_keys_values_and_headers(kseg: Kseg, tmp_path: Path) -> None:
@@ -178,6 +177,7 @@ def test_in_a_log_directory_internal_topics_are_left_alone(kseg: Kseg, tmp_path:
         ((), "name the records"),
         (("-n", "--key", "x", "--certificate", "c"), "not for a dry run"),
         (("--check", "c", "--key", "x"), "the certificate selects"),
+        (("--check", "c", "--format", "html"), "--format html is for a dry run"),
     ],
 )
 def test_wrong_usage(kseg: Kseg, tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:

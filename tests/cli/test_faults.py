@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from changes.failing import CountingDisk, FailingDisk
-from cli.command import CHANGING, TESTDATA, Kseg, files, flip, spawned
+from cli.command import CHANGING, LOGS, Kseg, files, flip, spawned
 from cli.dying import on_disk, outcome, points
 from kseg.segment.files import CLEAN_SHUTDOWN
 
-LOGS = TESTDATA / "log-directories/4.3.1/logs"
 LOG, INDEX = "00000000000000000116.log", "00000000000000000046.index"
 ALL = pytest.mark.parametrize("name", CHANGING)
 

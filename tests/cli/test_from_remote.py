@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import Kseg, files, flip
+from cli.command import Kseg, files, findings_of, flip
 from kseg.changes.disk import Disk
 from kseg.changes.new_directories import OUTPUT_MARK
 from kseg.recovery.remote import PartitionBuilder
@@ -58,10 +58,8 @@ def check_records(
 
 
 def check_clean(kseg: Kseg, directory: Path) -> None:
-    judged = kseg("verify", "--level", "deep", "--format", "json", directory)
-    errors = [row for row in judged.of_type("finding") if row["severity"] != "info"]
-    assert [(row["code"], row["file"]) for row in errors] == []
-    assert judged.status == 0
+    found = findings_of(kseg, "--level", "deep", directory)
+    assert [(row["code"], row["file"]) for row in found if row["severity"] != "info"] == []
 
 
 def test_a_store_that_lost_its_first_segment(kseg: Kseg, tmp_path: Path) -> None:
@@ -93,8 +91,7 @@ def test_joined_with_the_disk_and_from_the_store_alone(
     topic = name.rpartition("-")[0]
     for logs, log_end in ((REMOTE / variant / "logs", end), (None, tiered_end)):
         output = tmp_path / str(log_end)
-        made = restore(kseg, store_of(variant), output, "--topic", topic, logs=logs).expect(0)
-        (rebuilt,) = made.of_type("rebuilt")
+        (rebuilt,) = restore(kseg, store_of(variant), output, "--topic", topic, logs=logs).expect(0).of_type("rebuilt")
         assert (rebuilt["logEndOffset"], rebuilt["directory"]) == (log_end, str(output / name))
         assert not [entry for entry in os.listdir(output) if entry.startswith(".kseg") and entry != OUTPUT_MARK]
         options = ["--offsets", f"{start}.."] if start else []
@@ -115,6 +112,20 @@ def test_what_is_left_out_is_told(kseg: Kseg, tmp_path: Path) -> None:
     made = restore(kseg, store_of("plain"), tmp_path / "int", "--topic", "t-int").expect(1)
     assert [row["reason"] for row in made.of_type("left")] == ["has no .indexes, .rsm-manifest"]
     assert not (tmp_path / "int" / "t-int-0").exists()
+
+
+def test_a_dry_run_writes_a_report_or_a_page(kseg: Kseg, tmp_path: Path) -> None:
+    output, report = tmp_path / "out", tmp_path / "report"
+    words = ("restore", "--from-remote", store_of("zstd"), "--topic", "t-roll", "--output", output)
+    planned = kseg(*words, "-n").expect(1)
+    kseg(*words, "-n", "--report", report).expect(1, out=b"")
+    assert report.read_bytes() == planned.out != b""
+    page = kseg(*words, "-n", "--format", "html").expect(1).out.decode()
+    assert page.startswith("<!doctype html>")
+    assert "1 file operation would be done: 1 create." in page
+    for options in (("--report", report), ("--format", "html")):
+        kseg(*words, *options).expect(2, "--format html and --report are for a dry run", out=b"")
+    assert not output.exists()
 
 
 def test_another_cluster_another_name_and_epochs_of_zero(kseg: Kseg, tmp_path: Path) -> None:
@@ -142,19 +153,16 @@ def test_an_output_is_clean_without_the_files_of_a_node(kseg: Kseg, tmp_path: Pa
     """A broker's own log directory has meta.properties; the output becomes part of one."""
     output = tmp_path / "out"
     assert restore(kseg, store_of("zstd"), output, "--topic-id", NEW_ID).status == 0
-    judged = kseg("verify", "--level", "deep", "--format", "json", output)
-    assert (judged.status, judged.of_type("finding")) == (0, [])
+    assert findings_of(kseg, "--level", "deep", output) == []
     (output / OUTPUT_MARK).unlink()
-    codes = [row["code"] for row in kseg("verify", "--format", "json", output).of_type("finding")]
-    assert sorted(codes) == ["bad-meta-properties", "unclean-shutdown"]
+    assert sorted(row["code"] for row in findings_of(kseg, output)) == ["bad-meta-properties", "unclean-shutdown"]
 
 
 def test_a_broker_takes_an_output_for_its_log_directory(kseg: Kseg, tmp_path: Path) -> None:
     output = tmp_path / "out"
     restore(kseg, store_of("zstd"), output)
     (output / "meta.properties").write_text("version=2\n")
-    codes = {row["code"] for row in kseg("verify", "--format", "json", output).of_type("finding")}
-    assert codes == {"bad-meta-properties", "unclean-shutdown"}
+    assert {row["code"] for row in findings_of(kseg, output)} == {"bad-meta-properties", "unclean-shutdown"}
 
 
 def test_an_interrupted_run_goes_on(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,8 +219,8 @@ def test_a_damaged_chunk_costs_its_batches_alone(kseg: Kseg, tmp_path: Path) -> 
     expected = [row["offset"] for row in consumed("both", "t-txn-0.ru") if row["offset"] < 422]
     lost = set(expected) - set(offsets)
     assert 0 < len(lost) < 40
-    judged = kseg("verify", "--level", "deep", "--format", "json", tmp_path / "out" / "t-txn-0")
-    assert {row["code"] for row in judged.of_type("finding") if row["severity"] == "error"} == {"gap-unexplained"}
+    found = findings_of(kseg, "--level", "deep", tmp_path / "out" / "t-txn-0", severity="error")
+    assert {row["code"] for row in found} == {"gap-unexplained"}
 
 
 def test_a_damaged_local_segment_is_taken_from_the_store(kseg: Kseg, tmp_path: Path) -> None:
@@ -228,8 +236,7 @@ def test_a_gap_between_the_store_and_the_disk(kseg: Kseg, tmp_path: Path) -> Non
     store = copied("zstd", tmp_path)
     for path in store.rglob("*0302-*"):
         path.unlink()
-    made = restore(kseg, store, tmp_path / "out", logs=REMOTE / "zstd" / "logs").expect(1)
-    (summary,) = made.of_type("summary")
+    (summary,) = restore(kseg, store, tmp_path / "out", logs=REMOTE / "zstd" / "logs").expect(1).of_type("summary")
     assert [(gap["firstOffset"], gap["lastOffset"]) for gap in summary["gaps"]] == [(302, 451)]
 
 
@@ -247,8 +254,7 @@ def test_segments_that_the_lineage_cuts(kseg: Kseg, tmp_path: Path) -> None:
     lost = next(fact for fact in truth("zstd").values() if fact["startOffset"] == 156 and fact["endOffset"] == 301)
     for path in store.rglob(f"*{lost['id']}*"):
         path.unlink()
-    made = restore(kseg, store, tmp_path / "out")
-    (summary,) = made.of_type("summary")
+    (summary,) = restore(kseg, store, tmp_path / "out").of_type("summary")
     assert [(gap["firstOffset"], gap["lastOffset"]) for gap in summary["gaps"]] == [(300, 301)]
     rows = [row for row in consumed("zstd", "t-roll-0.ru") if row["offset"] < 599 and row["offset"] not in (300, 301)]
     check_records(kseg, tmp_path / "out" / "t-roll-0", rows)

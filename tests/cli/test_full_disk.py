@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from changes.failing import CountingDisk, KillingDisk, every_call
-from cli.command import Kseg, files
+from cli.command import PLAIN, Kseg, files
 from cli.dying import on, on_disk, outcome
-from cli.test_recover_disk_space import PLAIN, flip
+from cli.test_recover_disk_space import flip, harmed
 from conditions import with_free_bytes
 from kseg.changes.quarantine import FOLDER, LINK
-from recovery.damages import read, write
 from retention.partitions import RETENTION
 
 
@@ -25,11 +24,7 @@ def expired(target: Path) -> Path:
 
 def damaged(target: Path) -> Path:
     """A broker's recovery cuts the second of four segments and deletes the later ones."""
-    partition = Path(shutil.copytree(PLAIN, target / PLAIN.name))
-    segments = read(partition)
-    flip(segments)
-    write(partition, segments)
-    return partition
+    return harmed(target, flip)
 
 
 def cleaning(target: Path) -> Path:

@@ -12,8 +12,7 @@ LIST = ("groups", "--format", "json")
 
 
 def test_brokers_write_where_the_coordinator_reads(kseg: Kseg) -> None:
-    rows = kseg(*LIST, COMMITTED).of_type("committedOffset")
-    found = {(row["group"], row["offsetsPartition"]) for row in rows}
+    found = {(row["group"], row["offsetsPartition"]) for row in kseg(*LIST, COMMITTED).of_type("committedOffset")}
     assert {partition for _, partition in found} == {0, 1}
     assert {(group, coordinator_partition(group, 2)) for group, _ in found} == found
 

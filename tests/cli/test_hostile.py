@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, unchanged
+from cli.command import LOGS, TESTDATA, Kseg, unchanged
 from kseg.changes.apply import apply
 from kseg.changes.plan import Plan
 from kseg.changes.undo import last_change, plan_undo
@@ -23,7 +23,6 @@ from kseg.errors import KsegError
 
 # Nothing is imported from the current directory, which may belong to anyone.
 
-LOGS = TESTDATA / "log-directories/4.3.1/logs"
 NAMES = "signal selectors socket struct subprocess multiprocessing pickle json shutil tempfile pyarrow pandas".split()
 
 

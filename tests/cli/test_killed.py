@@ -14,14 +14,13 @@ import pytest
 import kseg as kseg_package
 from changes.failing import CountingDisk, FailingDisk, KillingDisk
 from cleaner.partitions import PAIRS
-from cli.command import TESTDATA, Kseg, files
+from cli.command import PLAIN, Kseg, files
 from cli.dying import on, outcome, points
-from recovery.damages import read, write
-from retention.partitions import RETENTION
+from cli.test_full_disk import expired
+from cli.test_recover_disk_space import flip_many_and_move, harmed
 
 pytestmark = pytest.mark.slow
 
-PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 TRANSACTIONS = PAIRS[2]
 MAX_POINTS = 30
 SPARE = "SPARE"
@@ -30,23 +29,12 @@ SPARE = "SPARE"
 
 def damaged(target: Path) -> Path:
     """In each segment a batch is broken, and one lies in another segment."""
-    partition = Path(shutil.copytree(PLAIN, target / PLAIN.name))
-    segments = read(partition)
-    for chunks in segments.values():
-        chunks[1] = chunks[1][:80] + bytes([chunks[1][80] ^ 1]) + chunks[1][81:]
-    segments[0].insert(3, segments[46].pop(3))
-    write(partition, segments)
-    return partition
+    return harmed(target, flip_many_and_move)
 
 
 def cleanable(target: Path) -> Path:
     TRANSACTIONS.copy(target)
     return target / TRANSACTIONS.name
-
-
-def expired(target: Path) -> Path:
-    (target / "log-start-offset-checkpoint").write_text("0\n1\nother 0 1\n")
-    return Path(shutil.copytree(RETENTION / "before" / "r-delrec-0", target / "r-delrec-0"))
 
 
 def retained(target: Path) -> Path:

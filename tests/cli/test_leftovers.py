@@ -5,16 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, flip
+from cli.command import PLAIN, TESTDATA, Kseg, copying, findings_of, flip
 from kseg.recovery.leftovers import only_copies
 from segment.segments import entries
 
-PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
-
-
-@pytest.fixture
-def partition(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(PLAIN, tmp_path / "logs" / "dplain-0"))
+partition = copying(PLAIN, "logs/dplain-0")
 
 
 def mark(partition: Path, base: int) -> Path:
@@ -32,13 +27,11 @@ def records(kseg: Kseg, partition: Path) -> int:
 def test_what_fits_is_taken_back(kseg: Kseg, partition: Path, base: int) -> None:
     before = records(kseg, partition)
     mark(partition, base)
-    found = kseg("verify", "--format", "json", partition)
-    [finding] = [row for row in found.of_type("finding") if row["code"] == "leftover-holds-data"]
+    [finding] = findings_of(kseg, partition, code="leftover-holds-data")
     assert finding["repair"] == ["kseg", "restore", "--undelete", str(partition)]
     kseg(*finding["repair"][1:]).expect(0)
     assert records(kseg, partition) == before
-    left = kseg("verify", "--format", "json", partition).of_type("finding")
-    assert [row["code"] for row in left if row["severity"] != "info"] == []
+    assert [row["code"] for row in findings_of(kseg, partition) if row["severity"] != "info"] == []
 
 
 @pytest.mark.parametrize("words", [("--mode", "salvage"), ("--full",)])
@@ -102,7 +95,7 @@ def test_what_a_cleaner_removed_is_nothing_that_only_its_old_segments_have(kseg:
     assert "leftover-holds-data" not in {row.get("code") for row in kseg("verify", "--format", "json", cleaned).objects}
 
 
-def test_an_intact_copy_of_what_is_damaged_is_told_and_kept(kseg: Kseg, cleaned: Path, tmp_path: Path) -> None:
+def test_an_intact_copying_what_is_damaged_is_told_and_kept(kseg: Kseg, cleaned: Path, tmp_path: Path) -> None:
     """How many of its records the log still had nobody knows. A start would remove it; the quarantine keeps it."""
     log, old = cleaned / f"{0:020}.log", cleaned / f"{2520:020}.log.deleted"
     flip(log)
@@ -123,7 +116,6 @@ def test_an_intact_copy_of_what_is_damaged_is_told_and_kept(kseg: Kseg, cleaned:
     batches = kseg("dump", "--format", "json", tmp_path / "filled" / cleaned.name / log.name).of_type("batch")
     assert copy.first_offset in [row["baseOffset"] for row in batches if row["isValid"]]
     kseg(*salvage[1:])
-    left = kseg("verify", "--format", "json", cleaned).of_type("finding")
-    assert [row["code"] for row in left if row["severity"] == "error"] == []
+    assert [row["code"] for row in findings_of(kseg, cleaned, severity="error")] == []
     kseg("undo", cleaned).expect(0)
     assert old.read_bytes() == content

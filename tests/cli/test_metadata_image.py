@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import CLEAN, TESTDATA, Kseg
 
 ALL_TYPES = TESTDATA / "metadata" / "4.4.0-all-types"
 INTERNAL = TESTDATA / "kafka-4.3.1" / "internal"
@@ -40,8 +40,7 @@ def test_since_gives_what_differs(kseg: Kseg) -> None:
 
 
 def test_text_has_the_tables_that_have_rows(kseg: Kseg) -> None:
-    lines = kseg("cluster", "--color", "never", TESTDATA / "log-directories/4.3.1-rounds/clean").lines
-    captions = [line for before, line in pairwise(lines) if not before]
+    captions = [line for before, line in pairwise(kseg("cluster", "--color", "never", CLEAN).lines) if not before]
     assert captions == ["Features", "Controllers", "Brokers", "10 topics, 56 partitions", "Settings"]
 
 

@@ -8,23 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, flip
+from cli.command import LOGS_4_4, TESTDATA, Kseg, copying, files, findings_of, flip, unchanged
 from kseg.changes.lock import locked
 from kseg.decoders.framed import FramedRecord, framed
 from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.formats.record_batch import HEADER_BYTES, KRAFT_VERSION, KRAFT_VOTERS, build_batch
 from kseg.kernel.scan.checksums import crc32c
 from kseg.segment.files import LAST_OFFSET
+from segment.segments import entries
 
-LOGS = TESTDATA / "log-directories" / "4.4.0" / "logs"
 LOG = "00000000000000000000.log"
 BORDER, END = 160, 222
 VOTERS = "controller.quorum.voters=1@c:9093"
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(LOGS, tmp_path / "logs"))
+logs = copying(LOGS_4_4, "logs")
 
 
 def damage(logs: Path) -> None:
@@ -52,14 +48,6 @@ def unreadable_batch() -> bytes:
 def another_node(logs: Path) -> None:
     properties = (logs / "meta.properties").read_text().replace("node.id=1", "node.id=2")
     (logs / "meta.properties").write_text(properties)
-
-
-def tree(logs: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(logs)): path.read_bytes()
-        for path in sorted(logs.rglob("*"))
-        if path.is_file() and path.name != ".lock" and ".kseg-quarantine" not in path.parts
-    }
 
 
 @pytest.mark.parametrize(
@@ -91,17 +79,16 @@ def test_control_records_that_cannot_be_read_tell_nothing(type_id: int, logs: Pa
     end = kseg("cluster", "--format", "json", logs).objects[0]["offset"]
     damage(logs)
     log.write_bytes(log.read_bytes() + build_batch(end, 1, 0, [(struct.pack(">hh", 0, type_id), b"")], True))
-    rows = kseg("verify", "--format", "json", logs).objects
-    assert "--rewrite" in json.dumps(rows)
+    assert "--rewrite" in json.dumps(kseg("verify", "--format", "json", logs).objects)
     kseg("quorum", "--rewrite", logs).expect(1, "damaged bytes in the place of offset 221")
 
 
 @pytest.mark.parametrize("name", [f"{222:020}-{(1 << 31) - 1:010}", f"{LAST_OFFSET - 1:020}-0000000001"])
 def test_a_log_that_leaves_no_offset_or_epoch_above_it_is_refused(name: str, logs: Path, kseg: Kseg) -> None:
     (logs / "__cluster_metadata-0" / f"{name}.checkpoint").touch()
-    before = tree(logs)
+    before = files(logs, kept=False)
     done = kseg("quorum", "--rewrite", logs)
-    assert (done.status, tree(logs)) == (3, before)
+    assert (done.status, files(logs, kept=False)) == (3, before)
     assert "is above offset" in done.err
 
 
@@ -114,9 +101,9 @@ def test_one_of_several_voters_fetches_the_rest(logs: Path, kseg: Kseg) -> None:
 def test_a_snapshot_replaces_the_log_and_can_be_undone(logs: Path, kseg: Kseg) -> None:
     whole = kseg("cluster", "--format", "json", logs).objects
     damage(logs)
-    before = tree(logs)
+    before = files(logs, kept=False)
     assert kseg("quorum", "--rewrite", "--dry-run", logs).status == 1
-    assert tree(logs) == before
+    assert files(logs, kept=False) == before
     kseg("quorum", "--rewrite", logs).expect(1, "left out: ")
     assert {path.name for path in (logs / "__cluster_metadata-0").iterdir() if path.is_file()} == {
         "00000000000000001221-0000000002.checkpoint", "00000000000000001221.log", "partition.metadata", "quorum-state",
@@ -125,7 +112,7 @@ def test_a_snapshot_replaces_the_log_and_can_be_undone(logs: Path, kseg: Kseg) -
     found = kseg("cluster", "--format", "json", logs).objects
     assert found[1:] == whole[1:]  # of the damaged batch, the last one, nothing comes into an image
     kseg("undo", logs)
-    assert tree(logs) == before
+    assert files(logs, kept=False) == before
 
 
 def test_records_that_no_node_can_replay_are_left_out(kseg: Kseg, tmp_path: Path) -> None:
@@ -142,9 +129,7 @@ def test_a_new_quorum_is_a_log_directory(logs: Path, kseg: Kseg, tmp_path: Path)
     words = ("quorum", "--new", 9, "--listener", "CONTROLLER://10.0.0.9:9093", "--output", new)
     assert kseg(*words, "--dry-run", logs).status == 1
     assert not new.exists()
-    done = kseg(*words, logs)
-    assert done.status == 0
-    assert "node.id=9" in done.err
+    assert "node.id=9" in kseg(*words, logs).expect(0).err
     properties = dict(line.split("=") for line in (new / "meta.properties").read_text().splitlines())
     assert (properties["node.id"], properties["cluster.id"]) == ("9", "AAAAAAAAQACAAAAAAAAAAQ")
     (snapshot,) = (new / "__cluster_metadata-0").glob("*.checkpoint")
@@ -181,17 +166,15 @@ def test_control_records_of_an_unreadable_batch_tell_nothing(logs: Path, kseg: K
 def test_a_node_that_is_not_the_only_voter_gets_no_snapshot(logs: Path, kseg: Kseg) -> None:
     damage(logs)
     another_node(logs)
-    before = tree(logs)
-    kseg("quorum", "--rewrite", logs).expect(3, "this node is not the only one")
-    assert tree(logs) == before
+    with unchanged(logs):
+        kseg("quorum", "--rewrite", logs).expect(3, "this node is not the only one")
 
 
 def test_snapshots_without_a_log_are_a_decision_of_the_only_voter(logs: Path, kseg: Kseg) -> None:
     kseg("quorum", "--rewrite", "--no-quarantine", logs).expect(0)
     for log in (logs / "__cluster_metadata-0").glob("*.log"):
         log.unlink()
-    rows = kseg("verify", "--format", "json", logs).objects
-    (lost,) = (row for row in rows if row.get("code") == "metadata-lost")
+    (lost,) = findings_of(kseg, logs, code="metadata-lost")
     assert lost["details"]["otherRepair"][2] == "--rewrite"
     kseg("quorum", "--rewrite", logs).expect(0)
     kseg("verify", logs / "__cluster_metadata-0").expect(0)
@@ -222,8 +205,7 @@ def test_a_record_of_a_snapshot_that_no_node_can_replay_is_an_error(logs: Path, 
 def test_a_record_of_the_log_that_no_node_can_replay_stops_a_start(logs: Path, kseg: Kseg) -> None:
     change = FramedRecord(17, 0, {"brokerId": 77, "brokerEpoch": 5})
     append(logs, build_batch(END, 1, 1, [(None, framed(change, CLUSTER_METADATA))]))
-    summary = kseg("verify", "--format", "json", logs).objects[-1]
-    assert [node["starts"] for node in summary["nodes"]] == [False]
+    assert [node["starts"] for node in kseg("verify", "--format", "json", logs).objects[-1]["nodes"]] == [False]
 
 
 def test_differences_of_a_snapshot_show_no_secrets(logs: Path, kseg: Kseg) -> None:
@@ -257,8 +239,7 @@ def test_a_new_quorum_says_what_is_wrong_and_what_to_set(
     path: str, listener: str, status: int, text: str, logs: Path, kseg: Kseg, tmp_path: Path
 ) -> None:
     words = ("quorum", "--new", 9, "--listener", listener, "--output", tmp_path / "new")
-    done = kseg(*words, logs / path).expect(status, text)
-    assert "controller.quorum.voters" not in done.err
+    assert "controller.quorum.voters" not in kseg(*words, logs / path).expect(status, text).err
 
 
 @pytest.mark.parametrize("damaged", [LOG, f"{END:020}-0000000001.checkpoint"])
@@ -386,26 +367,23 @@ def with_records(logs: Path, records: list[FramedRecord]) -> None:
 @pytest.mark.parametrize("kind", STOPPING)
 def test_what_replays_but_no_node_takes_is_named_and_left_out(kind: str, logs: Path, kseg: Kseg) -> None:
     with_records(logs, STOPPING[kind])
-    found = [row for row in kseg("verify", "--format", "json", logs).of_type("finding") if kind in row["message"]]
+    found = [row for row in findings_of(kseg, logs) if kind in row["message"]]
     assert [row["code"] for row in found] == ["metadata-record-refused"]
     kseg("quorum", "--rewrite", logs).expect(1, kind)
-    rows = kseg("verify", "--format", "json", logs / "__cluster_metadata-0").of_type("finding")
-    assert not any(row["code"] == "metadata-record-refused" for row in rows)
+    assert not any(row["code"] == "metadata-record-refused" for row in findings_of(kseg, logs / "__cluster_metadata-0"))
 
 
 def test_a_log_without_its_node_may_be_that_of_a_broker(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
     with_records(logs, STOPPING["two ids"])
     alone = shutil.copytree(logs / "__cluster_metadata-0", tmp_path / "alone/__cluster_metadata-0")
     for path, severity in ((logs, "error"), (alone, "warning")):
-        rows = kseg("verify", "--format", "json", path).of_type("finding")
-        assert [row["severity"] for row in rows if "two ids" in row["message"]] == [severity]
+        assert [row["severity"] for row in findings_of(kseg, path) if "two ids" in row["message"]] == [severity]
 
 
 def test_no_snapshot_is_made_of_a_level_of_no_release(logs: Path, kseg: Kseg) -> None:
     with_records(logs, [FramedRecord(12, 0, {"name": "metadata.version", "featureLevel": 34})])
-    before = tree(logs)
-    kseg("quorum", "--rewrite", logs).expect(3, "metadata.version is 34 (4.5-IV0); Kafka 4.4 accepts")
-    assert tree(logs) == before
+    with unchanged(logs):
+        kseg("quorum", "--rewrite", logs).expect(3, "metadata.version is 34 (4.5-IV0); Kafka 4.4 accepts")
 
 
 THREE_VOTERS = TESTDATA / "damaged" / "findings" / "leader-copy-missing" / "cluster"
@@ -421,26 +399,23 @@ def voters(tmp_path: Path) -> tuple[Path, Path]:
 def cut(logs: Path, batches: int) -> None:
     """Takes batches from the end of a metadata log."""
     log = logs / "__cluster_metadata-0" / LOG
-    data, starts = log.read_bytes(), [0]
-    while (at := starts[-1]) < len(data):
-        starts.append(at + 12 + struct.unpack_from(">i", data, at + 8)[0])
-    log.write_bytes(data[: starts[-1 - batches]])
+    log.write_bytes(b"".join(entries(log.read_bytes())[:-batches]))
 
 
 def test_the_most_advanced_voter_survives(voters: tuple[Path, Path], kseg: Kseg) -> None:
     """The copy that ends first stays as it is; of a damaged one counts what a start keeps."""
     one, two = voters
     cut(one, 2)
-    before = tree(one), tree(two)
+    before = files(one, kept=False), files(two, kept=False)
     planned = kseg("quorum", "--survivor", "--dry-run", one, two).expect(1, "what only voter 3 had is not known")
     assert "are lost" not in planned.err
     kseg("quorum", "--survivor", "--endpoints", "2=new:9093", one, two).expect(0, "controller.quorum.voters=2@new:9093")
-    assert tree(one) == before[0]
+    assert files(one, kept=False) == before[0]
     state = json.loads((two / "__cluster_metadata-0" / "quorum-state").read_text())
     assert (state["currentVoters"], state["leaderId"]) == ([{"voterId": 2}], -1)
     kseg("verify", two / "__cluster_metadata-0").expect(0)
     kseg("undo", two).expect(0)
-    assert tree(two) == before[1]
+    assert files(two, kept=False) == before[1]
     flip(two / "__cluster_metadata-0" / LOG, 3000, 0x41)
     assert "voters=1@" in kseg("quorum", "--survivor", one, two).err
 

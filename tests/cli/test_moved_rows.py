@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from changes.failing import CountingDisk, KillingDisk
-from cli.command import TESTDATA, Kseg, files
+from cli.command import CLEAN, Kseg, files
 from cli.dying import on, points
 from kseg.changes.lock import locked
 from kseg.node.node import Nodes
@@ -15,7 +15,6 @@ from kseg.recovery.planner import MovedRows, rows_at
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from node.disks import dealt, rows_of, write_rows
 
-CLEAN = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"
 TO_FIRST, TO_SECOND = "cmptx-4", "few-1"
 STARTS, RECOVERED = "log-start-offset-checkpoint", "recovery-point-offset-checkpoint"
 
@@ -42,8 +41,7 @@ def state_of(disks: list[Path]) -> dict[str, bytes]:
 def test_rows_follow_the_partitions_both_ways_and_undo_brings_them_back(kseg: Kseg, tmp_path: Path) -> None:
     disks = moved(tmp_path)
     before = state_of(disks)
-    dry = kseg("recover", "-n", *disks)
-    assert dry.status == 1
+    dry = kseg("recover", "-n", *disks).expect(1)
     assert state_of(disks) == before
     assert f"with the entries that partitions left on another disk: {TO_FIRST}" in dry.out.decode()
     assert f"without the entries of partitions that stand on another disk: {TO_SECOND}" in dry.out.decode()
@@ -68,9 +66,7 @@ def test_a_row_of_its_own_wins_and_rows_that_differ_are_not_taken(kseg: Kseg, tm
     for offset, disk in enumerate(third):
         own = [row for row in rows_of(disk / RECOVERED) if row[0] != "few"]
         write_rows(disk / RECOVERED, own if disk == home else [*own, ["few", "1", str(offset)]])
-    found = kseg("recover", *third)
-    assert found.status == 0
-    assert f"has no entry for {TO_SECOND}, and those of other disks differ" in found.err
+    assert f"has no entry for {TO_SECOND}, and those of other disks differ" in kseg("recover", *third).expect(0).err
     assert [bool(row) for row in rows(third, RECOVERED, TO_SECOND)] == [disk != home for disk in third]
 
 

@@ -11,14 +11,12 @@ from typing import Any
 
 import pytest
 
-from cli.command import COMMAND, ENVIRONMENT, TESTDATA, Kseg, files, unchanged
+from cli.command import CLEAN, COMMAND, ENVIRONMENT, LOGS_4_4, TESTDATA, Kseg, files, unchanged
 from kseg.changes import lock
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from node.disks import dealt, rows_of
 
-CLEAN = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"
 KILLED = TESTDATA / "log-directories" / "4.3.1-rounds" / "kill"
-WHOLE = TESTDATA / "log-directories" / "4.4.0" / "logs"
 OTHER_ID = "BBBBBBBBQACAAAAAAAAAAQ"
 LATE = ("--now", "1900000000000")
 COMPACTED, PLAIN = "cmptx-4", "lz-2"
@@ -56,9 +54,8 @@ def test_what_no_zookeeper_tells_is_not_guessed(kseg: Kseg, old: list[Path]) -> 
     asked = ("retain", "--retention-ms", "1", *LATE)
     with unchanged(old[0].parent):
         kseg(*asked, *old).expect(3)
-    before = files(old[1] / COMPACTED)
-    kseg(*asked, "--policy", "delete", "--topic", "*", *old)
-    assert files(old[1] / COMPACTED) == before
+    with unchanged(old[1] / COMPACTED):
+        kseg(*asked, "--policy", "delete", "--topic", "*", *old)
 
 
 def test_rows_follow_a_partition_between_disks_of_zookeeper(kseg: Kseg, old: list[Path]) -> None:
@@ -72,8 +69,8 @@ def test_rows_follow_a_partition_between_disks_of_zookeeper(kseg: Kseg, old: lis
 def test_the_directory_of_a_controller(kseg: Kseg, tmp_path: Path) -> None:
     """It has no partition, and the metadata assign none to it."""
     logs = tmp_path / "controller"
-    shutil.copytree(WHOLE / "__cluster_metadata-0", logs / "__cluster_metadata-0")
-    (logs / "meta.properties").write_text((WHOLE / "meta.properties").read_text().replace("node.id=1", "node.id=3"))
+    shutil.copytree(LOGS_4_4 / "__cluster_metadata-0", logs / "__cluster_metadata-0")
+    (logs / "meta.properties").write_text((LOGS_4_4 / "meta.properties").read_text().replace("node.id=1", "node.id=3"))
     config = tmp_path / "server.properties"
     config.write_text(f"process.roles=controller\nnode.id=3\nlog.dirs={logs}\n")
     for path in (logs, config):
@@ -85,10 +82,10 @@ def test_the_directory_of_a_controller(kseg: Kseg, tmp_path: Path) -> None:
 
 
 def test_metadata_in_a_directory_of_their_own(kseg: Kseg, tmp_path: Path) -> None:
-    logs, metadata = Path(shutil.copytree(WHOLE, tmp_path / "logs")), tmp_path / "metadata"
+    logs, metadata = Path(shutil.copytree(LOGS_4_4, tmp_path / "logs")), tmp_path / "metadata"
     metadata.mkdir()
     (logs / "__cluster_metadata-0").rename(metadata / "__cluster_metadata-0")
-    properties = (WHOLE / "meta.properties").read_text()
+    properties = (LOGS_4_4 / "meta.properties").read_text()
     (metadata / "meta.properties").write_text(re.sub(r"directory\.id=\S+", f"directory.id={OTHER_ID}", properties))
     config = tmp_path / "server.properties"
     config.write_text(f"process.roles=broker\nnode.id=1\nlog.dirs={logs}\nmetadata.log.dir={metadata}\n")

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, unchanged
+from cli.command import CLEAN, Kseg, unchanged
 from node.disks import dealt, properties_of, rows_of
 
-CLEAN = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"
 NOW = ("--now", "1795300000000")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bucket_servers import AZURE_KEY, Bucket, azure, google
-from cli.command import TESTDATA, Kseg, Outcome, files
+from cli.command import LOGS, Kseg, Outcome, files
 from cli.test_archives import members, rows, tar_bytes
 from kseg.changes.new_directories import RECORD
 from kseg.errors import PathError
@@ -22,7 +22,6 @@ from kseg.stores.object_urls import UrlObjects
 from s3_server import Store, s3_server
 from stores.remote.stores import KEY_OPTIONS, store_of
 
-LOGS = TESTDATA / "log-directories/4.3.1/logs"
 PARTITION = LOGS / "dplain-0"
 OTHER_KEY = base64.b64encode(b"another key that must not be shown").decode()
 FLAGS = ("dump", "--deep-iteration", "--print-data-log", "--format", "json")
@@ -205,8 +204,7 @@ def test_upload_resumes(
 
     with monkeypatch.context() as patch:
         patch.setattr(UrlObjects, "upload", failing)
-        done = kseg(*words)
-    assert (done.status, "the network is down" in done.err) == (3, True)
+        kseg(*words).expect(3, "the network is down")
     begun = store.files("continued")
     assert set(json.loads(begun[RECORD])["done"]) == {partitions[0]}
     kseg(*words, "--reset-epochs").expect(3, "was begun with other options")

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
-from cli.command import TESTDATA, Kseg, Outcome
+from cli.command import LOGS, PLAIN, TESTDATA, Kseg, Outcome
 
 SEED = os.environ.get("KSEG_OPTIONS_SEED", "1")
 USAGES = 3
@@ -28,10 +28,10 @@ PARTITIONS = [
     *sorted(TESTDATA.glob("kafka-4.3.1/clients/*-0")),
     *sorted(TESTDATA.glob("compaction/*/before/*-0"))[::4],
     *sorted(TESTDATA.glob("retention/*/before/*-0"))[::4],
-    TESTDATA / "log-directories/4.3.1/logs/dplain-0",
+    PLAIN,
     TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0",
 ]
-ROOT_FILES = sorted(path for path in (TESTDATA / "log-directories/4.3.1/logs").iterdir() if path.is_file())
+ROOT_FILES = sorted(path for path in (LOGS).iterdir() if path.is_file())
 MARKER = ".kafka_cleanshutdown"
 ERAS = "0.8.2 0.10.2 0.11.0 1.1 2.0 2.2 2.4 2.8.2 3.0 3.3 3.5 3.9 4.0 4.1 4.3 4.4".split()
 VALUES = {

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, read_terminal
+from cli.command import LOGS, TESTDATA, read_terminal
 
-LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
 TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
 SEGMENT = TRANSACTIONS / "00000000000000001187.log"
 
@@ -45,7 +44,7 @@ def test_progress_is_drawn_and_erased() -> None:
 
 @pytest.mark.parametrize("mode", ["broker", pytest.param("salvage", marks=pytest.mark.slow)])
 def test_a_recovery_of_a_log_directory_shows_progress(mode: str, tmp_path: Path) -> None:
-    directory = Path(shutil.copytree(LOG_DIRECTORY, tmp_path / "logs"))
+    directory = Path(shutil.copytree(LOGS, tmp_path / "logs"))
     written, status = on_terminal(["recover", "--dry-run", "--mode", mode, str(directory)])
     assert status in (0, 1)
     assert b"100%" in written

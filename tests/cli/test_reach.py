@@ -3,26 +3,14 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, changed, files, flip
+from cli.command import CLEAN, Kseg, changed, copying, files, flip, judged, unchanged
 from segment.segments import spans
 
-CLEAN = TESTDATA / "log-directories/4.3.1-rounds/clean"
 LOG_STARTS = "log-start-offset-checkpoint"
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(CLEAN, tmp_path / "logs"))
-
-
-def judged(kseg: Kseg, *paths: Path) -> tuple[list[dict[str, Any]], list[list[str]]]:
-    """The errors, and the commands that come next."""
-    objects = kseg("verify", "--format", "json", *paths).objects
-    return [row for row in objects if row.get("severity") == "error"], objects[-1]["next"]
+logs = copying(CLEAN, "logs")
 
 
 def flipped(partition: Path) -> None:
@@ -91,8 +79,7 @@ def test_a_log_start_beyond_the_end_is_a_decision(kseg: Kseg, logs: Path) -> Non
     assert (error["code"], error["repair"], error["needs"], commands) == ("log-start-beyond-end", None, "decision", [])
     assert error["details"]["removedRecords"] == 318
     assert "kseg recover would remove 318 records" in error["message"]
-    plan = kseg("recover", "--dry-run", "--format", "json", logs / "gz-0").objects[-1]
-    assert plan["removedRecords"] == 318
+    assert kseg("recover", "--dry-run", "--format", "json", logs / "gz-0").objects[-1]["removedRecords"] == 318
     before = files(logs, kept=False)
     assert kseg("recover", "--mode", "salvage", logs / "gz-0").status == 0
     assert {name for name in before if name.startswith("gz-0/") and name.endswith(".log")} <= files(
@@ -148,10 +135,9 @@ def test_nothing_changes_where_the_node_would_not_start(damage: Callable[[Path],
     (logs / ".kafka_cleanshutdown").touch()
     assert kseg("recover", "--dry-run", logs).status <= 1
     damage(logs)
-    before = files(logs, kept=False)
-    for options in (["--dry-run"], []):
-        kseg("recover", *options, logs).expect(3, "start", out=b"")
-    assert files(logs, kept=False) == before
+    with unchanged(logs):
+        for options in (["--dry-run"], []):
+            kseg("recover", *options, logs).expect(3, "start", out=b"")
 
 
 def test_batches_that_must_go_are_counted_and_called_intact(kseg: Kseg, logs: Path) -> None:

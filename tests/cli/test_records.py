@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, flip
+from cli.command import PLAIN, TESTDATA, Kseg, copying, flip
 from formats.streams import GZIP, LZ4, SNAPPY, ZSTD, lz4_frame, xerial, zstd_frame
 from kernel.rendering import batch, message, record
 from kseg.limits import LARGEST_BUFFER_BYTES
@@ -64,14 +64,14 @@ def v2(stream: bytes, codec: int, base_offset: int = 0) -> bytes:
     return batch([stream], base_offset, codec, last_delta=COUNT - 1, count=COUNT)
 
 
-def broken_lines(text: str) -> list[dict[str, Any]]:
-    return [row for row in map(json.loads, text.splitlines()) if row["type"] == "record"]
+def rows_in(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
 def recovered(kseg: Kseg, directory: Path, *options: str) -> list[dict[str, Any]]:
     target = directory.parents[1] / "records.jsonl"
     assert kseg("recover", "--mode", "salvage", "--records", target, *options, directory).status in (0, 1)
-    return broken_lines(target.read_text())
+    return rows_in(target)
 
 
 def assert_first_records(found: list[dict[str, Any]], least: int, first: int = 0) -> None:
@@ -87,7 +87,7 @@ def test_a_broken_stream_under_a_right_checksum(kseg: Kseg, tmp_path: Path, name
     codec, stream, least = STREAMS[name]
     directory = write(tmp_path, v2(stream, codec))
     dumped = kseg("dump", "--print-data-log", "--format", "json", directory).expect(1)
-    assert_first_records(broken_lines(dumped.out), least)
+    assert_first_records(dumped.of_type("record"), least)
     assert_first_records(recovered(kseg, directory, *options), least)
 
 
@@ -97,7 +97,7 @@ def test_a_torn_last_batch(kseg: Kseg, tmp_path: Path, codec: str) -> None:
     torn = v2(pack(AREA), number, 1)
     directory = write(tmp_path, BEFORE + torn[: len(torn) * 6 // 10])
     least = 0 if codec == "zstd" else COUNT // 2
-    rows = [json.loads(row) for row in kseg("dump", "--deep-iteration", "--format", "json", directory).out.splitlines()]
+    rows = kseg("dump", "--deep-iteration", "--format", "json", directory).objects
     assert [row["type"] for row in rows[:3]] == ["batch", "record", "damage"]
     assert {row["position"] for row in rows[2:]} == {len(BEFORE)}
     assert len(rows[3:]) >= least
@@ -112,8 +112,7 @@ def test_a_flipped_bit(kseg: Kseg, tmp_path: Path, codec: str) -> None:
     number, pack = CODECS[codec]
     broken = bytearray(v2(pack(AREA), number))
     broken[61 + (len(broken) - 61) * 3 // 4] ^= 16
-    directory = write(tmp_path, bytes(broken) + batch([record(0, value=b"after")], COUNT))
-    found = recovered(kseg, directory)
+    found = recovered(kseg, write(tmp_path, bytes(broken) + batch([record(0, value=b"after")], COUNT)))
     whole = [row for row in found if row["value"].encode() == VALUES[row["offset"]]]
     assert len(whole) >= (0 if codec == "zstd" else COUNT * 7 // 10)
 
@@ -146,7 +145,7 @@ def test_message_sets(kseg: Kseg, tmp_path: Path, magic: int, missing: int) -> N
     inner = b"".join(message(i if magic else i + 1, magic, b"k%d" % i, value) for i, value in enumerate(VALUES))
     wrapper = message(COUNT, magic, None, gzip.compress(inner)[:-missing], attributes=GZIP)
     directory = write(tmp_path, first + wrapper)
-    dumped = broken_lines(kseg("dump", "--print-data-log", "--format", "json", directory).out)[1:]
+    dumped = kseg("dump", "--print-data-log", "--format", "json", directory).of_type("record")[1:]
     least = COUNT if missing == 8 else 80
     assert_first_records(dumped, least, 1)
     assert_first_records(recovered(kseg, directory, "--drop-undecodable"), least, 1)
@@ -169,12 +168,11 @@ def test_a_set_compressed_twice_is_read_and_converted(kseg: Kseg, tmp_path: Path
     ]  # fmt: skip
     dumped = kseg("dump", "--print-data-log", "--format", "json", directory)
     assert (text.status, dumped.status) == (1, 1)
-    assert [row["offset"] for row in broken_lines(dumped.out) if "proven" not in row] == [0, 1, 2, 3]
-    found = kseg("verify", "--level", "deep", "--format", "json", directory)
-    (command,) = json.loads(found.out.splitlines()[-1])["next"]
+    assert [row["offset"] for row in dumped.of_type("record") if "proven" not in row] == [0, 1, 2, 3]
+    (command,) = kseg("verify", "--level", "deep", "--format", "json", directory).objects[-1]["next"]
     assert kseg(*command[1:]).status == 0
     assert kseg("verify", "--level", "deep", directory).status == 0
-    converted = broken_lines(kseg("dump", "--print-data-log", "--format", "json", directory).out)
+    converted = kseg("dump", "--print-data-log", "--format", "json", directory).of_type("record")
     assert [(row["offset"], row["key"]) for row in converted] == [(i, f"k{i}") for i in range(4)]
 
 
@@ -196,14 +194,13 @@ def test_an_lz4_frame_that_kafka_refuses_is_packed_anew(kseg: Kseg, tmp_path: Pa
     directory = write(tmp_path, refused + gzipped)
     dumped = kseg("dump", "--print-data-log", directory).expect(1)
     assert f"damage: refused-compression position: 0 length: {len(refused)}".encode() in dumped.out
-    rows = broken_lines(kseg("dump", "--print-data-log", "--format", "json", directory).expect(1).out)
+    rows = kseg("dump", "--print-data-log", "--format", "json", directory).expect(1).of_type("record")
     assert (len(rows), {"proven" in row for row in rows}) == (2 * COUNT, {False})
     kseg("recover", "--mode", "salvage", "--drop-undecodable", directory).expect(0)
-    found = kseg("verify", "--level", "deep", "--format", "json", directory)
-    (command,) = json.loads(found.out.splitlines()[-1])["next"]
+    (command,) = kseg("verify", "--level", "deep", "--format", "json", directory).objects[-1]["next"]
     kseg(*command[1:]).expect(0)
     kseg("verify", "--level", "deep", directory).expect(0)
-    packed = broken_lines(kseg("dump", "--print-data-log", "--format", "json", directory).out)
+    packed = kseg("dump", "--print-data-log", "--format", "json", directory).of_type("record")
     assert [row | {"position": 0} for row in packed] == [row | {"position": 0} for row in rows]
     log = (directory / f"{0:020d}.log").read_bytes()
     assert log.endswith(gzipped), "the codecs of other batches stay"
@@ -215,13 +212,12 @@ def test_totals_do_not_repeat_the_claim_of_a_header(kseg: Kseg, tmp_path: Path, 
     most = (1 << 31) - 1
     lie = batch([], count=most, last_delta=most - 1)
     directory = write(tmp_path, lie + batch([RECORDS[0], b"\x40cut"], most, count=1000, last_delta=999))
-    totals = json.loads(kseg("verify", "--level", level, "--format", "json", directory).out.splitlines()[-1])
+    totals = kseg("verify", "--level", level, "--format", "json", directory).objects[-1]
     fits = (len(RECORDS[0]) + 4) // 7
     assert totals["records"] == (1 if level == "deep" else fits)
     assert json.loads(kseg("stats", "--format", "json", directory).out)["records"] == 1
 
 
-PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 BATCHES = {
     "v2": (PLAIN, "00000000000000000046.log", 2),
     "v2 gzip": (TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0", "00000000000000000000.log", 0),
@@ -232,18 +228,12 @@ BATCHES = {
 }
 
 
-def lines(data: bytes) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in data.splitlines()]
-
-
 def known_records(kseg: Kseg, path: Path, position: int) -> list[dict[str, Any]]:
-    rows = lines(kseg("dump", "--format", "json", "--print-data-log", path).out)
-    return [row for row in rows if row["type"] == "record" and row["position"] == position]
+    rows = kseg("dump", "--format", "json", "--print-data-log", path).of_type("record")
+    return [row for row in rows if row["position"] == position]
 
 
-@pytest.fixture
-def partition(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(PLAIN, tmp_path / "logs" / "dplain-0"))
+partition = copying(PLAIN, "logs/dplain-0")
 
 
 @pytest.mark.parametrize("name", BATCHES)
@@ -255,7 +245,7 @@ def test_records_of_a_batch_whose_checksum_was_damaged(kseg: Kseg, tmp_path: Pat
     known = known_records(kseg, path, start)
     flip(path, start + (18 if path.read_bytes()[start + 16] == 2 else 13))
     kseg("recover", "--records", target, directory).expect(0, f"{len(known)} records of broken batches were written")
-    found = lines(target.read_bytes())
+    found = rows_in(target)
     assert len(found) == len(known) > 0
     assert [{**row, "proven": False} for row in known] == found
 
@@ -272,7 +262,7 @@ def test_records_up_to_the_byte_that_ends_them(kseg: Kseg, partition: Path, tmp_
     flip(path, at, 0x80)
     target = tmp_path / "records.jsonl"
     assert kseg("recover", "--records", target, partition).status == 0
-    found = lines(target.read_bytes())
+    found = rows_in(target)
     assert [{**row, "proven": False} for row in known[:2]] == found[:2]
     assert len(found) < len(known)
 
@@ -284,7 +274,7 @@ def test_a_record_that_is_larger_than_the_largest_kept_buffer(kseg: Kseg, tmp_pa
     path.write_bytes(batch([record(0, key=b"k", value=value)]))
     flip(path, 18)
     assert kseg("recover", "--mode", "salvage", "--records", target, directory).status == 0
-    (found,) = lines(target.read_bytes())
+    (found,) = rows_in(target)
     assert found["value"] == value.decode()
     assert found["proven"] is False
 
@@ -297,7 +287,7 @@ def test_files_under_other_names(kseg: Kseg, partition: Path, tmp_path: Path, na
     flip(path, start + 18)
     other = path.rename(partition / name)
     assert kseg("recover", "--records", target, partition).status == 0
-    found = lines(target.read_bytes())
+    found = rows_in(target)
     assert [{**row, "file": str(other), "proven": False} for row in known] == found
 
 
@@ -325,7 +315,7 @@ def test_all_partitions_of_a_log_directory(kseg: Kseg, partition: Path, tmp_path
         path = directory / "00000000000000000046.log"
         flip(path, spans(path.read_bytes())[2][0] + 18)
     assert kseg("recover", "--records", target, root).status == 0
-    found = lines(target.read_bytes())
+    found = rows_in(target)
     assert {(row["topic"], row["partition"]) for row in found} == {("dplain", 0), ("orders", 7)}
 
 

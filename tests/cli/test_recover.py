@@ -1,57 +1,54 @@
 """``kseg recover`` and ``kseg reindex`` from the command line, on copies of real partitions with real damage."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, files, flip, unchanged
+from cli.command import FLIPPED, LOGS, LOGS_4_4, PLAIN, TESTDATA, Kseg, files, findings_of, flip, judged, unchanged
 from kseg.quantities import shown_bytes
 from segment.segments import spans
 
 # ``kseg recover --from-replica`` from the command line.
 
-REPLICA = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 SECOND = "00000000000000000046.log"
 
 
 @pytest.fixture
 def replica_partition(tmp_path: Path) -> Path:
     """A replica_partition that has lost its second segment."""
-    path = Path(shutil.copytree(REPLICA, tmp_path / "logs" / "dplain-0"))
+    path = Path(shutil.copytree(PLAIN, tmp_path / "logs" / "dplain-0"))
     for name in ("00000000000000000046.log", "00000000000000000046.index", "00000000000000000046.timeindex"):
         (path / name).unlink()
     return path
 
 
-@pytest.mark.parametrize("replica", [REPLICA, REPLICA.parent])
+@pytest.mark.parametrize("replica", [PLAIN, PLAIN.parent])
 def test_what_is_missing_is_taken(kseg: Kseg, replica_partition: Path, replica: Path) -> None:
     done = kseg("recover", "--from-replica", replica, replica_partition).expect(0)
-    assert f"offsets 46..75\n           from {REPLICA.resolve()}/{SECOND}\n" in done.out.decode()
-    assert (replica_partition / SECOND).read_bytes() == (REPLICA / SECOND).read_bytes()
+    assert f"offsets 46..75\n           from {PLAIN.resolve()}/{SECOND}\n" in done.out.decode()
+    assert (replica_partition / SECOND).read_bytes() == (PLAIN / SECOND).read_bytes()
     assert kseg("verify", "--level", "deep", replica_partition).status == 0
     assert kseg("undo", replica_partition).status == 0
     assert not (replica_partition / SECOND).exists()
 
 
 def test_a_log_directory_is_filled_from_another(kseg: Kseg, replica_partition: Path) -> None:
-    (replica_partition.parent / "meta.properties").write_bytes((REPLICA.parent / "meta.properties").read_bytes())
+    (replica_partition.parent / "meta.properties").write_bytes((PLAIN.parent / "meta.properties").read_bytes())
     shutil.copytree(replica_partition, replica_partition.parent / "orders-0")
-    done = kseg("recover", "--from-replica", REPLICA.parent, replica_partition.parent)
-    done.expect(0, f"orders-0: {REPLICA.parent} has no replica of it")
+    done = kseg("recover", "--from-replica", PLAIN.parent, replica_partition.parent)
+    done.expect(0, f"orders-0: {PLAIN.parent} has no replica of it")
     assert (replica_partition / SECOND).exists()
     assert not (replica_partition.parent / "orders-0" / SECOND).exists()
 
 
 def test_the_plan_as_json(kseg: Kseg, replica_partition: Path) -> None:
     before = sorted(replica_partition.iterdir())
-    done = kseg("recover", "--from-replica", REPLICA, "--dry-run", "--format", "json", replica_partition).expect(1)
-    rows = [json.loads(line) for line in done.out.splitlines()]
-    assert [row for row in rows if row["type"] == "taken"] == [
+    done = kseg("recover", "--from-replica", PLAIN, "--dry-run", "--format", "json", replica_partition).expect(1)
+    assert done.of_type("taken") == [
         {
             "type": "taken", "directory": str(replica_partition), "firstOffset": 46, "lastOffset": 75,
-            "from": str(REPLICA.resolve() / SECOND),
+            "from": str(PLAIN.resolve() / SECOND),
         }
     ]  # fmt: skip
     assert sorted(replica_partition.iterdir()) == before
@@ -59,16 +56,15 @@ def test_the_plan_as_json(kseg: Kseg, replica_partition: Path) -> None:
 
 def test_what_is_left_is_told(kseg: Kseg, replica_partition: Path) -> None:
     (replica_partition / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n3 40\n")
-    done = kseg("recover", "--from-replica", REPLICA, "--dry-run", "--format", "json", replica_partition)
-    left = [row for row in map(json.loads, done.out.splitlines()) if row["type"] == "left"]
+    left = kseg("recover", "--from-replica", PLAIN, "--dry-run", "--format", "json", replica_partition).of_type("left")
     assert [(row["firstOffset"], row["lastOffset"]) for row in left] == [(46, 75)]
     assert left[0]["reason"] == "leader epoch 0, but by leader-epoch-checkpoint epoch 3 began at 40"
-    text = kseg("recover", "--from-replica", REPLICA, "--dry-run", replica_partition).out.decode()
+    text = kseg("recover", "--from-replica", PLAIN, "--dry-run", replica_partition).out.decode()
     assert "epoch 3 began at 40" in " ".join(text.split())
 
 
 def test_replicas_that_diverge_are_refused(kseg: Kseg, replica_partition: Path, tmp_path: Path) -> None:
-    replica = Path(shutil.copytree(REPLICA, tmp_path / "other" / "dplain-0"))
+    replica = Path(shutil.copytree(PLAIN, tmp_path / "other" / "dplain-0"))
     path = replica / "00000000000000000116.log"
     flip(path, 15, bits=9)  # the leader epoch of the first batch
     before = sorted(replica_partition.iterdir())
@@ -83,8 +79,8 @@ def test_a_relative_path(kseg: Kseg, replica_partition: Path, monkeypatch: pytes
     whole = first.read_bytes()
     third.write_bytes(whole[:300] + third.read_bytes())
     monkeypatch.chdir(replica_partition.parent)
-    assert kseg("recover", "--from-replica", REPLICA, replica_partition.name).status == 0
-    assert third.read_bytes() == (REPLICA / third.name).read_bytes()
+    assert kseg("recover", "--from-replica", PLAIN, replica_partition.name).status == 0
+    assert third.read_bytes() == (PLAIN / third.name).read_bytes()
 
 
 DAMAGED = TESTDATA / "damaged"
@@ -108,26 +104,22 @@ def test_a_cut_says_how_many_intact_records_it_removes(kseg: Kseg, tmp_path: Pat
 
 
 def test_only_removed_bytes_are_said_to_be_kept(kseg: Kseg, tmp_path: Path) -> None:
-    partition = Path(
-        shutil.copytree(TESTDATA / "log-directories" / "4.3.1" / "logs" / "dplain-0", tmp_path / "dplain-0")
-    )
+    partition = Path(shutil.copytree(PLAIN, tmp_path / "dplain-0"))
     ask = ("reindex", "--index-interval-bytes", "1024", partition)
     lost = partition / f"{46:020}.index"
     before = lost.read_bytes()
     lost.unlink()
-    made = kseg(*ask)
-    assert "no bytes were removed; kseg undo reverts the change" in made.err
+    assert "no bytes were removed; kseg undo reverts the change" in kseg(*ask).err
     lost.write_bytes(before[:8])
     assert "removed bytes are kept in" in kseg(*ask).err
 
 
 def test_a_copy_without_a_change_is_reported(kseg: Kseg, tmp_path: Path) -> None:
     """The output is complete, so 'nothing to change' alone would be misleading."""
-    whole, new = TESTDATA / "log-directories" / "4.3.1" / "logs" / "dplain-0", tmp_path / "new"
+    whole, new = PLAIN, tmp_path / "new"
     ask = ("reindex", "--index-interval-bytes", "1024", "--output")
     assert "copied without a change" not in kseg(*ask, new, "--dry-run", whole).err
-    done = kseg(*ask, new, whole)
-    assert f"kseg: {new}: copied without a change: 1 partition" in done.err
+    assert f"kseg: {new}: copied without a change: 1 partition" in kseg(*ask, new, whole).err
     assert files(new / "dplain-0").keys() == files(whole).keys()
 
 
@@ -168,7 +160,7 @@ def test_with_the_marker_of_a_clean_stop_nothing_is_scanned(kseg: Kseg, partitio
 @pytest.mark.parametrize(("era", "rewritten"), [("4.4", []), ("4.3", ["00000000000000000000.timeindex"])])
 def test_what_a_clean_stop_of_4_4_leaves_is_left_as_it_is(kseg: Kseg, era: str, rewritten: list[str]) -> None:
     """The metadata log has preallocated indexes, the time index without its last entry."""
-    done = kseg("recover", "--era", era, "--dry-run", "--format", "json", TESTDATA / "log-directories/4.4.0/logs")
+    done = kseg("recover", "--era", era, "--dry-run", "--format", "json", LOGS_4_4)
     replaced = [Path(action["file"]).name for action in done.of_type("action") if action["action"] == "replace"]
     assert (done.status, replaced) == (int(bool(rewritten)), rewritten)
 
@@ -200,12 +192,11 @@ def test_damage_that_a_broker_does_not_mind_is_told(kseg: Kseg, tmp_path: Path, 
     for _ in range(2):  # the second time there is nothing else to do
         done = kseg("recover", "--format", "json", path)
         done.expect(1, f"stays as it is: {code}: the batch at position 7129, offset 13")
-        (found,) = [row for row in map(json.loads, done.out.splitlines()) if row["type"] == "remains"]
+        (found,) = done.of_type("remains")
         assert (found["code"], found["file"], found["position"]) == (code, str(path / LAST), 7129)
-        assert json.loads(done.out.splitlines()[-1])["damageRemains"] is True
+        assert done.objects[-1]["damageRemains"] is True
     assert (path / LAST).read_bytes() == whole
-    found = [json.loads(line) for line in kseg("verify", "--format", "json", path).out.splitlines()]
-    assert [row["code"] for row in found if row.get("severity") == "error"] == [code]
+    assert [row["code"] for row in judged(kseg, path)[0]] == [code]
 
 
 def test_a_magic_that_a_broker_does_not_look_at_is_told(kseg: Kseg, partition: Path) -> None:
@@ -216,8 +207,7 @@ def test_a_magic_that_a_broker_does_not_look_at_is_told(kseg: Kseg, partition: P
 def test_gaps_that_a_cleaner_leaves_are_no_damage(kseg: Kseg, tmp_path: Path) -> None:
     path = damaged(tmp_path, "4.3.1-last-batch-removed")
     (path.parent / "cleaner-offset-checkpoint").write_text("0\n1\ndplain 0 140\n")
-    done = kseg("recover", "--format", "json", path).expect(0)
-    rows = [json.loads(line) for line in done.out.splitlines()]
+    rows = kseg("recover", "--format", "json", path).expect(0).objects
     assert rows[-1]["damageRemains"] is False
     assert "remains" not in {row["type"] for row in rows}
 
@@ -239,7 +229,7 @@ def test_segments_that_overlap_are_told(kseg: Kseg, tmp_path: Path) -> None:
 
 def test_a_segment_that_is_cut_off_is_looked_into(kseg: Kseg, tmp_path: Path) -> None:
     """Nothing stays of it that --full would look into."""
-    partition = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "logs" / "dplain-0"))
+    partition = Path(shutil.copytree(PLAIN, tmp_path / "logs" / "dplain-0"))
     log = partition / "00000000000000000046.log"
     log.write_bytes(log.read_bytes()[:-1] + b"\1")
     shown = kseg("recover", "-n", "--full", tmp_path / "logs").err
@@ -274,7 +264,7 @@ def test_a_batch_that_is_named_is_dropped_into_quarantine(kseg: Kseg, partition:
 @pytest.fixture
 def misnamed(tmp_path: Path) -> Path:
     """One segment under a wrong name, another one's bytes in two damaged copies, a third one empty and too far off."""
-    path = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs", tmp_path / "logs")) / "dplain-0"
+    path = Path(shutil.copytree(LOGS, tmp_path / "logs")) / "dplain-0"
     first, second, *_ = sorted(path.glob("*.log"))
     data = first.read_bytes()
     (path / "copy.log").write_bytes(data[:3000] + bytes(400) + data[3400:])
@@ -286,7 +276,7 @@ def misnamed(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("options", [[], ["--no-quarantine"]])
 def test_segments_are_put_together_of_several_files(kseg: Kseg, misnamed: Path, options: list[str]) -> None:
-    source = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
+    source = PLAIN
     before = files(misnamed)
     assert kseg("recover", "--mode", "salvage", *options, misnamed).status == 0
     logs = {path.name: path.read_bytes() for path in source.glob("*.log")}
@@ -336,13 +326,12 @@ def test_a_salvage_accepts_that_a_whole_segment_is_missing(kseg: Kseg, tmp_path:
     assert "gap-unexplained" not in kseg("verify", partition).out.decode()
     assert kseg("undo", "--purge", partition).status == 0
     assert not list(partition.parent.glob(".kseg-change-*"))
-    found = kseg("verify", "--format", "json", partition).of_type("finding")
-    assert [row["severity"] for row in found if row["code"].startswith("gap-")] == ["info"]
+    assert [row["severity"] for row in findings_of(kseg, partition) if row["code"].startswith("gap-")] == ["info"]
     kseg("recover", "--mode", "salvage", "--dry-run", partition).expect(0, out=b"")
 
 
 def test_empty_logs_whose_epochs_alone_change_are_one_line(kseg: Kseg, tmp_path: Path) -> None:
-    damaged = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
+    damaged = FLIPPED
     shutil.copytree(damaged, tmp_path / "dplain-0")
     for number in range(12):
         (empty := tmp_path / f"empty-{number}").mkdir()

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, Outcome
+from cli.command import PLAIN, Kseg, Outcome
 from conditions import with_free_bytes
 from kseg.changes.disk import Disk
 from kseg.changes.quarantine import read_change
 from recovery.damages import Segments, read, write
 
-PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 OWN_FILES = ("manifest", "recipe-", ".kseg-change-", ".kseg-new-", ".lock")
 WRITES = ("write", "copy_range", "clone", "truncate", "link", "rename", "unlink")
 
@@ -60,6 +59,15 @@ def lose_many(segments: Segments) -> None:
 
 def nothing(_segments: Segments) -> None:
     """The indexes go instead."""
+
+
+def harmed(folder: Path, harm: Callable[[Segments], None], name: str = PLAIN.name) -> Path:
+    """A copy of the partition whose segments have taken harm."""
+    partition = Path(shutil.copytree(PLAIN, folder / name))
+    segments = read(partition)
+    harm(segments)
+    write(partition, segments)
+    return partition
 
 
 def taken(place: Path) -> int:
@@ -123,10 +131,7 @@ def test_the_printed_space_is_the_peak(
     keeps: bool,
 ) -> None:
     place = tmp_path / "logs"
-    partition = Path(shutil.copytree(PLAIN, place / PLAIN.name))
-    segments = read(partition)
-    damage(segments)
-    write(partition, segments)
+    partition = harmed(place, damage)
     if damage is nothing:
         for path in partition.glob("*index"):
             path.write_bytes(b"\0" * 12)
@@ -141,12 +146,9 @@ def test_the_printed_space_is_the_peak(
 
 def test_segments_that_are_remade_take_one_of_them(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "logs"
-    partition = Path(shutil.copytree(PLAIN, place / PLAIN.name))
-    segments = read(partition)
-    broken = sum(len(chunks[1]) for chunks in segments.values())
-    moved = len(segments[46][3])
-    flip_many_and_move(segments)
-    write(partition, segments)
+    segments = read(PLAIN)
+    broken, moved = sum(len(chunks[1]) for chunks in segments.values()), len(segments[46][3])
+    partition = harmed(place, flip_many_and_move)
     before = everything(partition)
     meter = Meter(place, monkeypatch)
     kseg("recover", "--mode", "salvage", partition)
@@ -180,10 +182,7 @@ def test_too_small_a_disk_is_reported_before_anything_changes(
     kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
     """Logs are written, so the record of the change needs space, too, whether or not removed bytes are kept."""
-    partition = Path(shutil.copytree(PLAIN, tmp_path / "logs" / PLAIN.name))
-    segments = read(partition)
-    flip_many_and_move(segments)
-    write(partition, segments)
+    partition = harmed(tmp_path / "logs", flip_many_and_move)
     before = everything(partition)
     words = ("recover", "--mode", "salvage", *options, partition)
     [told] = [row["peakBytes"] for row in kseg(*words, "-n", "--format", "json").of_type("summary")]
@@ -219,10 +218,7 @@ def test_the_space_for_several_partitions(
     """What one of them keeps is still there when the next one is changed."""
     place = tmp_path / "logs"
     for i in range(3):
-        partition = Path(shutil.copytree(PLAIN, place / f"dplain-{i}"))
-        segments = read(partition)
-        flip(segments)
-        write(partition, segments)
+        harmed(place, flip, f"dplain-{i}")
     command = ["recover", "--full", "--mode", mode, "--jobs", jobs, *([] if keeps else ["--no-quarantine"]), place]
     [told] = [row["peakBytes"] for row in kseg(*command, "-n", "--format", "json").of_type("summary")]
     assert f"disk space needed: {size(told)}\n" in kseg(*command, "-n").err

@@ -1,12 +1,11 @@
 """``kseg recover`` where side files are missing or cannot be read: rebuilt, or named."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, files
+from cli.command import LOGS, TESTDATA, Kseg, files, findings_of, unchanged
 
 # The marker of a clean stop, which tells a broker to trust marked_logs and indexes: it stays where only indexes are
 # made.
@@ -17,7 +16,7 @@ MARKER, INDEX = ".kafka_cleanshutdown", "00000000000000000046.index"
 @pytest.fixture
 def marked_logs(tmp_path: Path) -> Path:
     """A log directory that was closed cleanly, in which one index is wrong and one is missing."""
-    path = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs", tmp_path / "logs"))
+    path = Path(shutil.copytree(LOGS, tmp_path / "logs"))
     (path / MARKER).write_bytes(b'{"version":0,"brokerEpoch":7}')
     (path / "dplain-0" / INDEX).write_bytes(bytes(8))
     (path / "dplain-0" / INDEX.replace(".index", ".timeindex")).unlink()
@@ -84,12 +83,11 @@ def test_undo_restores_it_with_the_partition(kseg: Kseg, damaged: Path, words: l
 def test_changes_are_undone_newest_first(kseg: Kseg, damaged: Path, first: list[str], second: str) -> None:
     if first[0] == "recover":
         damage(damaged / "dplain-0")
-    before = files(damaged, kept=False)
-    assert kseg(*first, damaged / "dplain-0").status == 0
-    assert kseg("recover", "--mode", "salvage", "--rebuild-epochs", damaged / second).status == 0
-    for path in (damaged / second, damaged / "dplain-0"):
-        kseg("undo", path)
-    assert files(damaged, kept=False) == before
+    with unchanged(damaged):
+        assert kseg(*first, damaged / "dplain-0").status == 0
+        assert kseg("recover", "--mode", "salvage", "--rebuild-epochs", damaged / second).status == 0
+        for path in (damaged / second, damaged / "dplain-0"):
+            kseg("undo", path)
 
 
 def test_undo_says_why_it_is_not_restored(kseg: Kseg, damaged: Path) -> None:
@@ -110,11 +108,9 @@ def test_a_linked_log_directory_has_no_pending_change(kseg: Kseg, marked_logs: P
     link = marked_logs.with_name("link")
     link.symlink_to(marked_logs)
     assert kseg("reindex", link / "dplain-0").status == 0
-    found = kseg("verify", "--format", "json", link).of_type("finding")
-    assert [row["file"] for row in found if row["code"] == "pending-change"] == []
+    assert [row["file"] for row in findings_of(kseg, link, code="pending-change")] == []
 
 
-SOURCE = TESTDATA / "log-directories/4.3.1/logs"
 EPOCHS, METADATA = "leader-epoch-checkpoint", "partition.metadata"
 OTHER_ID = "IkYnvhBNSWeHGzcaFR3aYg"
 
@@ -122,8 +118,8 @@ OTHER_ID = "IkYnvhBNSWeHGzcaFR3aYg"
 @pytest.fixture
 def logs(tmp_path: Path, kseg: Kseg) -> Path:
     """A log directory with two partitions of one topic, both alike, in which nothing is left to be recovered."""
-    path = Path(shutil.copytree(SOURCE, tmp_path / "logs"))
-    shutil.copytree(SOURCE / "dplain-0", path / "dplain-1")
+    path = Path(shutil.copytree(LOGS, tmp_path / "logs"))
+    shutil.copytree(LOGS / "dplain-0", path / "dplain-1")
     assert kseg("recover", path).status == 0
     return path
 
@@ -141,8 +137,7 @@ def test_epochs_that_cannot_be_read_stop_and_are_rebuilt_where_asked(kseg: Kseg,
     before = files(logs, kept=False)
     refused = kseg("recover", logs)
     assert (refused.status, "--rebuild-epochs" in refused.err, files(logs, kept=False)) == (3, True, before)
-    done = kseg("recover", "--rebuild-epochs", logs).expect(0)
-    assert "rebuilt from the batches" in told(done.out)
+    assert "rebuilt from the batches" in told(kseg("recover", "--rebuild-epochs", logs).expect(0).out)
     assert epochs.read_bytes() == expected
     changed = [name for name, data in files(logs, kept=False).items() if before.get(name) != data]
     assert [name for name in changed if not name.endswith(".snapshot")] == [f"dplain-0/{EPOCHS}"]
@@ -172,9 +167,7 @@ def test_a_topic_id_is_taken_from_another_partition(kseg: Kseg, logs: Path, cont
         path.write_bytes(content)
     done = kseg("recover", "--mode", mode, "--format", "json", logs).expect(0)
     assert path.read_bytes() == expected
-    reasons = [
-        row["reason"] for row in map(json.loads, done.out.splitlines()) if row.get("file", "").endswith(METADATA)
-    ]
+    reasons = [row["reason"] for row in done.objects if row.get("file", "").endswith(METADATA)]
     assert reasons == ["the id of the topic, as in dplain-1"]
 
 
@@ -216,10 +209,9 @@ def test_no_file_is_made_for_nodes_with_zookeeper(kseg: Kseg, logs: Path) -> Non
 
 def test_one_id_is_not_for_several_topics(kseg: Kseg, logs: Path) -> None:
     shutil.copytree(logs / "dplain-0", logs / "orders-0")
-    before = files(logs, kept=False)
-    assert kseg("recover", "--topic-id", OTHER_ID, logs).status == 2
-    assert kseg("recover", "--topic-id", OTHER_ID, logs / "dplain-0", logs / "orders-0").status == 2
-    assert files(logs, kept=False) == before
+    with unchanged(logs):
+        assert kseg("recover", "--topic-id", OTHER_ID, logs).status == 2
+        assert kseg("recover", "--topic-id", OTHER_ID, logs / "dplain-0", logs / "orders-0").status == 2
 
 
 @pytest.mark.parametrize(

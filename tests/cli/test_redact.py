@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 import kseg as package
-from cli.command import TESTDATA, Kseg, files, unchanged
+from cli.command import LOGS, TESTDATA, Kseg, files, unchanged
 
-LOGS = TESTDATA / "log-directories/4.3.1/logs"
 INTERNAL = TESTDATA / "kafka-4.4.0/internal"
 
 

@@ -1,13 +1,12 @@
 """Segments of Redpanda: Kafka's batches under headers of another byte order with a checksum of their own."""
 
-import json
 import struct
 from pathlib import Path
 
 import pytest
 from crc32c import crc32c
 
-from cli.command import Kseg
+from cli.command import Kseg, findings_of
 from kernel.rendering import record
 
 TIME = 1_700_000_000_000
@@ -36,8 +35,7 @@ def write(tmp_path: Path, data: bytes, name: str = "0-7-v1.log") -> Path:
 
 
 def verified(kseg: Kseg, path: Path) -> list[tuple[str, int | None, int | None]]:
-    rows = [json.loads(row) for row in kseg("verify", "--level", "deep", "--format", "json", path).out.splitlines()]
-    return [(row["code"], row["position"], row["length"]) for row in rows if row["type"] == "finding"]
+    return [(row["code"], row["position"], row["length"]) for row in findings_of(kseg, "--level", "deep", path)]
 
 
 NAMED = ("redpanda-segment", None, None)
@@ -47,21 +45,18 @@ NAMED = ("redpanda-segment", None, None)
 def test_a_segment_is_named_and_read(kseg: Kseg, tmp_path: Path, name: str) -> None:
     path = write(tmp_path, SEGMENT, name)
     assert verified(kseg, path) == [NAMED]
-    done = kseg("dump", "--print-data-log", "--format", "json", path)
-    rows = [json.loads(row) for row in done.out.splitlines()]
-    assert (done.status, "redpanda-segment" in done.err) == (0, True)
-    batches = [row for row in rows if row["type"] == "batch"]
+    done = kseg("dump", "--print-data-log", "--format", "json", path).expect(0, "redpanda-segment")
+    batches = done.of_type("batch")
     assert [row["position"] for row in batches] == [0, SECOND, 2 * SECOND]
     assert all(row["isValid"] and row["partitionLeaderEpoch"] == (7 if "-" in name else None) for row in batches)
-    assert [row["key"] for row in rows if row["type"] == "record"] == [f"k{i}" for i in range(COUNT * PER_BATCH)]
+    assert [row["key"] for row in done.of_type("record")] == [f"k{i}" for i in range(COUNT * PER_BATCH)]
 
 
 @pytest.mark.parametrize("at", [0, 4, 5, 7, 8, 15, 16, 17, 21, 23, 30, 57, 60, 61, 100])
 def test_a_flipped_bit_is_found_in_its_batch(kseg: Kseg, tmp_path: Path, at: int) -> None:
     data = bytearray(SEGMENT)
     data[SECOND + at] ^= 4
-    path = write(tmp_path, bytes(data))
-    found = verified(kseg, path)
+    found = verified(kseg, write(tmp_path, bytes(data)))
     assert (found[0], found[-1]) == (("crc-mismatch", SECOND, SECOND), NAMED)
 
 
@@ -85,13 +80,11 @@ def test_bytes_that_are_no_batch(kseg: Kseg, tmp_path: Path) -> None:
     ("base", "name"), [((1 << 63) - PER_BATCH, "0-7-v1.log"), (0, f"{'9' * 40}-7-v1.log")], ids=["offset", "name"]
 )
 def test_no_offset_is_above_the_largest(kseg: Kseg, tmp_path: Path, base: int, name: str) -> None:
-    path = write(tmp_path, (frame(base) if base else b"") + b"garbage" * 30, name)
-    assert verified(kseg, path)[-1] == NAMED
+    assert verified(kseg, write(tmp_path, (frame(base) if base else b"") + b"garbage" * 30, name))[-1] == NAMED
 
 
 def test_preallocated_zeros(kseg: Kseg, tmp_path: Path) -> None:
-    path = write(tmp_path, SEGMENT + bytes(1 << 21))
-    assert verified(kseg, path) == [("zero-block", len(SEGMENT), 1 << 21), NAMED]
+    assert verified(kseg, write(tmp_path, SEGMENT + bytes(1 << 21))) == [("zero-block", len(SEGMENT), 1 << 21), NAMED]
 
 
 @pytest.mark.parametrize("words", [("recover",), ("reindex",), ("compact",), ("retain",), ("convert", "--in-place")])

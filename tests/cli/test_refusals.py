@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from cli.command import TESTDATA, Kseg, unchanged
+from cli.command import PLAIN, TESTDATA, Kseg, unchanged
 from cli.test_compact import everything
 from kseg.cli.main import main
 from kseg.node.node import Nodes
@@ -55,8 +55,7 @@ def test_bytes_of_a_table_are_not_for_a_terminal(kseg: Kseg, monkeypatch: pytest
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     monkeypatch.setattr("os.isatty", lambda _descriptor: True)
     for form in ("parquet", "arrow"):
-        done = kseg("convert", "--to", form, INTERNAL / "__consumer_offsets-0")
-        done.expect(2, "give -o FILE, or a pipe", out=b"")
+        kseg("convert", "--to", form, INTERNAL / "__consumer_offsets-0").expect(2, "give -o FILE, or a pipe", out=b"")
 
 
 def test_a_refusal_names_the_partition(kseg: Kseg, tmp_path: Path) -> None:
@@ -115,7 +114,7 @@ def test_what_brokers_have_moved_or_forgotten_is_counted(kseg: Kseg, logs: Path,
 
 @pytest.mark.parametrize("options", [("--to", "jsonl", "-o"), ("--to", "v2", "--output")])
 def test_no_output_goes_into_a_partition(kseg: Kseg, tmp_path: Path, options: tuple[str, ...]) -> None:
-    partition = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "dplain-0"))
+    partition = Path(shutil.copytree(PLAIN, tmp_path / "dplain-0"))
     before = sorted(partition.iterdir())
     for place in (partition / "out", partition):
         kseg("convert", *options, place, partition).expect(3, "nothing was written")

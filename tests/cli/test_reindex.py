@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import CLEAN, PLAIN, TESTDATA, Kseg, copying
 
 # ``--era`` and the interval of indexes on the command line.
 
@@ -60,7 +60,7 @@ HUGE_STEM = f"{46:020}"
 
 @pytest.mark.parametrize(("suffix", "width"), [(".index", 8), (".timeindex", 12), (".txnindex", 34)])
 def test_a_hole_in_the_middle_of_an_index(suffix: str, width: int, tmp_path: Path, kseg: Kseg) -> None:
-    partition = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "dplain-0"))
+    partition = Path(shutil.copytree(PLAIN, tmp_path / "dplain-0"))
     path, size = partition / f"{HUGE_STEM}{suffix}", (20 << 30) // width * width
     with open(path, "ab") as file:
         os.truncate(file.fileno(), size - width)
@@ -76,13 +76,8 @@ def test_a_hole_in_the_middle_of_an_index(suffix: str, width: int, tmp_path: Pat
         assert (action["action"], action["file"].rpartition("/")[2]) == ("replace", path.name)
 
 
-CLEAN = TESTDATA / "log-directories/4.3.1-rounds/clean"
 STEM = f"{0:020}"
-
-
-@pytest.fixture
-def partition(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(CLEAN / "txn-5", tmp_path / "txn-5"))
+partition = copying(CLEAN / "txn-5", "txn-5")
 
 
 def check(kseg: Kseg, partition: Path) -> tuple[int, str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, files
+from cli.command import LOGS, TESTDATA, Kseg, files
 from conditions import CONDITIONS, PASSING
 
 FINDINGS = TESTDATA / "damaged" / "findings"
@@ -180,7 +180,7 @@ def test_a_partition_by_itself_takes_its_checkpoints_along(kseg: Kseg, tmp_path:
 
 
 def test_a_bad_transaction_index_that_waits_to_be_put_in_place(kseg: Kseg, tmp_path: Path) -> None:
-    logs = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs", tmp_path / "logs"))
+    logs = Path(shutil.copytree(LOGS, tmp_path / "logs"))
     (logs / ".kafka_cleanshutdown").touch()
     (logs / "dplain-0" / f"{46:020}.txnindex.swap").write_bytes(bytes([1]) + bytes(33))
     first, summary = verified(kseg, logs, {}, tmp_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, files, unchanged
+from cli.command import CLEAN, TESTDATA, Kseg, files, unchanged
 from kseg.changes.journal import LogDirectoryChange
 from kseg.errors import StoppedHalfwayError
 from kseg.retention import planner
@@ -28,8 +28,7 @@ def starts(directory: Path) -> str:
 
 
 def reasons(kseg: Kseg, *arguments: object) -> list[dict[str, object]]:
-    done = kseg("retain", "--explain", "--format", "json", *arguments)
-    return done.of_type("segmentRetention")
+    return kseg("retain", "--explain", "--format", "json", *arguments).of_type("segmentRetention")
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
@@ -89,8 +88,7 @@ def test_nothing_goes_above_the_high_watermark(kseg: Kseg, logs: Path) -> None:
     (logs / "replication-offset-checkpoint").write_text("0\n1\nr-time-half 0 123\n")
     assert kseg("retain", *HOUR, *NOW, logs / "r-time-half-0").status == 0
     assert (logs / "r-time-half-0" / f"{85:020d}.log").exists()
-    found = reasons(kseg, *HOUR, *NOW, logs / "r-time-half-0")
-    assert {row["held"] for row in found} == {"high watermark"}
+    assert {row["held"] for row in reasons(kseg, *HOUR, *NOW, logs / "r-time-half-0")} == {"high watermark"}
 
 
 def test_size_and_policy(kseg: Kseg, logs: Path) -> None:
@@ -104,8 +102,7 @@ def test_size_and_policy(kseg: Kseg, logs: Path) -> None:
 
 
 def test_a_log_directory_follows_the_settings_of_its_topics(kseg: Kseg, logs: Path) -> None:
-    done = kseg("retain", *NOW, logs)
-    assert (done.status, "nothing to change" in done.err) == (0, True)  # their retention.ms is -1
+    kseg("retain", *NOW, logs).expect(0, "nothing to change")  # their retention.ms is -1
     kseg("retain", "--topic", "r-time-*", *HOUR, *NOW, logs).expect(0)
     assert digests(logs / "r-time-half-0") == left_by_broker("r-time-half-0")
     assert not list((logs / "r-delrec-0").glob("*.deleted"))
@@ -119,8 +116,7 @@ def test_without_metadata_topics_have_to_be_named(kseg: Kseg, logs: Path) -> Non
     before = files(logs)
     kseg("retain", *HOUR, logs).expect(3, "--server-properties", "name topics with --topic")
     assert files(logs) == before
-    explained = kseg("retain", "--explain", "--format", "json", *HOUR, *NOW, logs).expect(0)
-    assert len(explained.of_type("retention")) == 2
+    assert len(kseg("retain", "--explain", "--format", "json", *HOUR, *NOW, logs).expect(0).of_type("retention")) == 2
     assert files(logs) == before
     assert kseg("retain", "--log-start-offset", "7", "--topic", "*", logs).status == 3
     assert kseg("retain", "--topic", "audit", *HOUR, logs / "r-delrec-0").status == 3
@@ -147,8 +143,7 @@ def test_a_time_in_the_future_is_named(kseg: Kseg, logs: Path) -> None:
     # The way out: no age deletes them, only a size does.
     (command,) = (line.split() for line in done.err.splitlines() if line.startswith("    kseg "))
     assert "--retention-bytes" in command
-    plan = kseg(*command[1:], "--format", "json").expect(1)
-    assert plan.of_type("action")
+    assert kseg(*command[1:], "--format", "json").expect(1).of_type("action")
     limited = kseg("retain", *HOUR, "--retention-bytes", "1G", "--now", early, logs / "r-time-half-0")
     assert "    kseg " not in limited.err
     done = kseg("retain", *HOUR, "--now", early, "--explain", "--color", "never", logs / "r-time-half-0")
@@ -291,7 +286,7 @@ def test_amounts_are_told(kseg: Kseg, logs: Path) -> None:
 @pytest.mark.parametrize("is_compacted", [False, True])
 def test_no_limit_is_told_where_one_would_delete(is_compacted: bool, kseg: Kseg, tmp_path: Path) -> None:
     """The entry in cleaner-offset-checkpoint says that it is compacted."""
-    logs = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1-rounds/clean", tmp_path / "logs"))
+    logs = Path(shutil.copytree(CLEAN, tmp_path / "logs"))
     shutil.rmtree(logs / "__cluster_metadata-0")
     if not is_compacted:
         (logs / "cleaner-offset-checkpoint").unlink()
@@ -300,7 +295,7 @@ def test_no_limit_is_told_where_one_would_delete(is_compacted: bool, kseg: Kseg,
 
 
 def test_topics_that_the_metadata_do_not_have_are_not_explained(kseg: Kseg, tmp_path: Path) -> None:
-    logs = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1-rounds/clean", tmp_path / "logs"))
+    logs = Path(shutil.copytree(CLEAN, tmp_path / "logs"))
     shutil.copytree(logs / "gz-0", logs / "deleted-0")
     done = kseg("retain", "--explain", "--format", "json", logs).expect(0, "1 partition left alone: topic unknown")
     directories = {Path(row["directory"]).name for row in done.of_type("retention")}

@@ -17,12 +17,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import FLIPPED, TESTDATA, Kseg
 from kseg.output.json_schema import schema
 from kseg.pytest_plugin import KsegLog
 from serving.peer import Peer, fetch_of
 
-DAMAGED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
 CODECS = TESTDATA / "kafka-4.4.0/codecs/codec-mix-1"
 REMOTE = TESTDATA / "remote"
 STATUS = Path("/proc/self/status")
@@ -46,7 +45,7 @@ def serving(*arguments: object) -> Iterator[tuple[Any, "subprocess.Popen[str]"]]
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_a_signal_ends_it(number: signal.Signals, status: int) -> None:
     is_verbose = number == signal.SIGTERM
-    with serving(*["-v"] * is_verbose, DAMAGED) as (server, process), Peer(server) as peer:
+    with serving(*["-v"] * is_verbose, FLIPPED) as (server, process), Peer(server) as peer:
         for _ in range(2):
             peer.ask("Fetch", 11, **fetch_of("dplain", 0, 116))
         peer.send("Fetch", 11, **fetch_of("dplain", 0, 150, maxWaitMs=60_000))
@@ -63,7 +62,7 @@ def test_a_signal_ends_it(number: signal.Signals, status: int) -> None:
 
 
 def test_events_are_objects_of_the_schema() -> None:
-    with serving("--format", "json", "--quiet", "--color", "never", DAMAGED) as (server, process), Peer(server) as peer:
+    with serving("--format", "json", "--quiet", "--color", "never", FLIPPED) as (server, process), Peer(server) as peer:
         peer.ask("Fetch", 11, **fetch_of("dplain", 0, 116))
         process.terminate()
         out, err = process.communicate(timeout=20)
@@ -92,7 +91,7 @@ def test_the_start_reads_nothing_of_partitions(tmp_path: Path) -> None:
     for number in range(3000):
         (tmp_path / f"topic{number // 10}-{number % 10}").mkdir()
     # Whoever reads this partition tells of its damage.
-    shutil.copytree(DAMAGED, tmp_path / "topic0-0", dirs_exist_ok=True)
+    shutil.copytree(FLIPPED, tmp_path / "topic0-0", dirs_exist_ok=True)
     with serving("--format", "json", "--quiet", tmp_path) as (server, process), Peer(server) as peer:
         assert (json.loads(server.line)["topics"], json.loads(server.line)["partitions"]) == (300, 3000)
         assert len(peer.ask("Metadata", 1, topics=None)["topics"]) == 300

@@ -5,15 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, copying
 
 RETENTION = TESTDATA / "retention/4.3.1/before/r-time-half-0"
 NOW = ("--now", "1795251919567")
-
-
-@pytest.fixture
-def partition(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(RETENTION, tmp_path / "logs" / RETENTION.name))
+partition = copying(RETENTION, f"logs/{RETENTION.name}")
 
 
 def file_of(tmp_path: Path, *lines: str) -> Path:

@@ -298,8 +298,7 @@ def test_a_terminal_is_given_notices_of_80_columns(tmp_path: Path) -> None:
     arguments = ("recover", "--dry-run", "--color", "never", str(partition))
     shown = on_terminal(*arguments).decode().splitlines()
     assert [line for line in shown if len(line) > 80 and len(line.removeprefix("kseg: ").split()) > 1] == []
-    piped = shell('kseg recover --dry-run "$1"', str(partition))
-    lines = piped.stderr.decode().splitlines()
+    lines = shell('kseg recover --dry-run "$1"', str(partition)).stderr.decode().splitlines()
     assert all(line.startswith("kseg: ") for line in lines)
     assert max(map(len, lines)) > 80
     all_shown = "".join("".join(shown).split())

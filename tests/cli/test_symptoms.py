@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, findings_of
 
 CRASHED = (
     "[2026-11-21 09:00:41,927] WARN Found invalid messages in log segment {path}/00000000000000000116.log at byte "
@@ -56,7 +56,7 @@ def test_the_commands_of_a_line_find_what_it_says(kseg: Kseg, tmp_path: Path, li
     (entry,) = kseg("symptoms", "--format", "json", told).objects
     commands = [command["argv"] for command in entry["commands"]]
     assert ["kseg", "verify", str(path)] in commands
-    found = {each["code"] for each in kseg("verify", "--format", "json", path).of_type("finding")}
+    found = {each["code"] for each in findings_of(kseg, path)}
     assert found & set(entry["findings"])
     for argv in commands:
         if "REPLICA" in argv or "--dry-run" not in argv:
@@ -70,8 +70,7 @@ def test_the_text_shows_cause_and_commands(kseg: Kseg, tmp_path: Path) -> None:
     assert done.lines[0] == "invalid-messages"
     printed = [shlex.split(line) for line in done.lines if line.startswith("    kseg ")]
     assert ["kseg", "dump", "--hex", "--position", "7129..7640", f"{path}/00000000000000000116.log"] in printed
-    hexed = kseg(*printed[0][1:]).expect(1)
-    assert b"crc-mismatch" in hexed.out
+    assert b"crc-mismatch" in kseg(*printed[0][1:]).expect(1).out
 
 
 def test_a_log_is_read_from_standard_input(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:

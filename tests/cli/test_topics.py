@@ -5,16 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, changed, files
+from cli.command import CLEAN, ZEROED, Kseg, changed, copying, files
 
 # What __cluster_metadata of a log directory says of topics is what commands take, and not what indexes look like.
 
-CLEAN = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"
-
-
-@pytest.fixture
-def known_logs(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(CLEAN, tmp_path / "logs"))
+known_logs = copying(CLEAN, "logs")
 
 
 @pytest.mark.parametrize("command", [["recover"], ["reindex"], ["convert", "--codec", "gzip", "--in-place"]])
@@ -30,13 +25,11 @@ def test_recover_says_what_keeps_the_node_from_starting(kseg: Kseg, known_logs: 
     assert kseg("recover", known_logs).status == 0
     (known_logs / "__cluster_metadata-0" / "quorum-state").write_bytes(b"\0\1")
     (known_logs / "meta.properties").unlink()
-    done = kseg("recover", known_logs).expect(1)
-    words = " ".join(done.err.split())
+    words = " ".join(kseg("recover", known_logs).expect(1).err.split())
     assert "meta.properties: is missing: a node of KRaft does not start without it" in words
     assert "a node of KRaft does not start with it; move it away" in words
 
 
-DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
 CHANGING = (
     ("recover",), ("recover", "--mode", "salvage"), ("reindex",), ("convert", "--codec", "gzip", "--in-place"),
 )  # fmt: skip
@@ -46,7 +39,7 @@ CHANGING = (
 def logs(tmp_path: Path) -> Path:
     """A log directory of three topics, each with the same damage."""
     for name in ("orders-0", "orders-1", "audit-a-0", "audit-b-0"):
-        shutil.copytree(DAMAGED, tmp_path / "logs" / name)
+        shutil.copytree(ZEROED, tmp_path / "logs" / name)
     return tmp_path / "logs"
 
 

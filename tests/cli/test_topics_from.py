@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, Outcome
+from cli.command import LOGS, LOGS_4_4, TESTDATA, Kseg, Outcome
 from kseg.formats.record_batch import build_batch
 from kseg.recovery.metadata_log import MAX_MISSING, PRODUCER_ID_MARGIN
 from kseg.sidefiles.checkpoints import build_offset_checkpoint
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
 
-LOGS = TESTDATA / "log-directories" / "4.4.0" / "logs"
 IDS = ["-4SqQyBtRt2u9m4bPRXTrA", "5dL36qDbR2e-8DpRbXk2zQ", "TmlkU1R2SaGzu2hSkqQbWA"]
 DIRECTORY_IDS = ["H2bQkJEeTKO7Ax3ZgWhC_A", "M5bQkJEeTKO7Ax3ZgWhC_A"]
 
@@ -72,6 +71,14 @@ def partition(logs: Path, name: str, topic_id: str | None, epochs: tuple[int, ..
     batches = [build_batch(i * records, epoch, 1, [(b"k", b"v")] * records) for i, epoch in enumerate(epochs)]
     (path / f"{0:020}.log").write_bytes(b"".join(batches))
     return path
+
+
+@pytest.fixture
+def logs(cluster: Cluster) -> Path:
+    """A log directory with one partition."""
+    found = cluster.add(1)
+    partition(found, "orders-0", IDS[0])
+    return found
 
 
 def test_names_ids_and_numbers_are_those_of_the_directories(cluster: Cluster) -> None:
@@ -192,14 +199,11 @@ def test_of_two_topic_ids_that_of_most_logs_counts(several: tuple[str, ...], wan
     partition(one, "orders-0", IDS[0])
     for path in older:
         os.utime(path / "partition.metadata", (1, 1))
-    done = cluster.run(status=1)
-    assert f"topic orders has {wanted}: it will become -stray" in done.err
+    assert f"topic orders has {wanted}: it will become -stray" in cluster.run(status=1).err
     assert {row["topicId"] for row in cluster.partitions("orders").values()} == {wanted}
 
 
-def test_renamed_directories_do_not_count(cluster: Cluster) -> None:
-    logs = cluster.add(1)
-    partition(logs, "orders-0", IDS[0])
+def test_renamed_directories_do_not_count(cluster: Cluster, logs: Path) -> None:
     for suffix in ("stray", "delete", "future"):
         partition(logs, f"gone-0.{'a' * 32}-{suffix}", IDS[1], (0,))
         partition(logs, f"gone-1.{'a' * 32}-{suffix}", IDS[1])
@@ -219,9 +223,7 @@ def test_a_cluster_that_is_all_stray_is_refused_with_the_way_back(cluster: Clust
     assert list(cluster.partitions("orders")) == [0]
 
 
-def test_directories_without_a_topic_id_are_told(cluster: Cluster) -> None:
-    logs = cluster.add(1)
-    partition(logs, "orders-0", IDS[0])
+def test_directories_without_a_topic_id_are_told(cluster: Cluster, logs: Path) -> None:
     partition(logs, "orders-1", None)
     partition(logs, "unknown-0", None)
     done = cluster.run(status=1)
@@ -231,9 +233,7 @@ def test_directories_without_a_topic_id_are_told(cluster: Cluster) -> None:
     assert sorted(cluster.partitions("orders")) == [0, 1]
 
 
-def test_names_and_links_that_brokers_do_not_have_are_left_out(cluster: Cluster) -> None:
-    logs = cluster.add(1)
-    partition(logs, "orders-0", IDS[0])
+def test_names_and_links_that_brokers_do_not_have_are_left_out(cluster: Cluster, logs: Path) -> None:
     partition(logs, "or\x1b[31mders-1", IDS[1])
     partition(logs, f"{'n' * 250}-0", IDS[1])
     partition(logs, "orders-01", IDS[0])
@@ -245,9 +245,7 @@ def test_names_and_links_that_brokers_do_not_have_are_left_out(cluster: Cluster)
     assert list(cluster.partitions("orders")) == [0]
 
 
-def test_long_lists_are_cut_for_people(cluster: Cluster) -> None:
-    logs = cluster.add(1)
-    partition(logs, "orders-0", IDS[0])
+def test_long_lists_are_cut_for_people(cluster: Cluster, logs: Path) -> None:
     for number in range(50):
         partition(logs, f"unknown{number}-0", None)
     done = cluster.run("--format", "json", status=1)
@@ -277,17 +275,15 @@ def test_directories_of_no_cluster_are_refused(directories: list[tuple[int, str]
 
 
 @pytest.mark.parametrize("where", ["new", "deeper/new"])
-def test_no_directory_is_made_inside_a_log_directory(where: str, cluster: Cluster) -> None:
-    logs = cluster.add(1)
-    partition(logs, "orders-0", IDS[0])
+def test_no_directory_is_made_inside_a_log_directory(where: str, cluster: Cluster, logs: Path) -> None:
     cluster.out = logs / where
     cluster.out.parent.mkdir(exist_ok=True)
     assert "is inside the log directory" in cluster.run(status=3).err
     assert not cluster.out.exists()
 
 
-def test_topics_that_a_copy_of_the_log_lacks_are_added(kseg: Kseg, tmp_path: Path) -> None:
-    logs = Path(shutil.copytree(LOGS, tmp_path / "logs"))
+def test_topics_that_a_copying_the_log_lacks_are_added(kseg: Kseg, tmp_path: Path) -> None:
+    logs = Path(shutil.copytree(LOGS_4_4, tmp_path / "logs"))
     words = ("quorum", "--new", 9, "--listener", "C://h:1", "--as-of", 20, "--output")
     kseg(*words, tmp_path / "without", logs).expect(0)
     kseg(*words, tmp_path / "with", "--topics-from", logs, logs).expect(1)
@@ -302,7 +298,7 @@ def test_topics_that_a_copy_of_the_log_lacks_are_added(kseg: Kseg, tmp_path: Pat
 
 
 def test_topics_that_a_damaged_log_has_lost_are_added_to_its_snapshot(kseg: Kseg, tmp_path: Path) -> None:
-    logs = Path(shutil.copytree(LOGS, tmp_path / "logs"))
+    logs = Path(shutil.copytree(LOGS_4_4, tmp_path / "logs"))
     ids = {name: (logs / name / "partition.metadata").read_text()[-22:] for name in ("few-0", "cmptx-1")}
     words = ("quorum", "--rewrite", "--as-of", 20, "--topics-from", logs, logs)
     kseg(*words).expect(1, "the settings of 2 topics are lost")
@@ -312,25 +308,19 @@ def test_topics_that_a_damaged_log_has_lost_are_added_to_its_snapshot(kseg: Kseg
     kseg("verify", logs / "__cluster_metadata-0").expect(0)
 
 
-def test_a_path_without_a_metadata_log_is_told(cluster: Cluster) -> None:
-    logs = cluster.add(1)
-    partition(logs, "orders-0", IDS[0])
+def test_a_path_without_a_metadata_log_is_told(cluster: Cluster, logs: Path) -> None:
     assert "all is taken from the log directories" in cluster.run(logs).err
     assert list(cluster.partitions("orders")) == [0]
 
 
-def test_features_are_those_of_the_bootstrap_snapshot(cluster: Cluster) -> None:
-    logs = cluster.add(1)
-    partition(logs, "orders-0", IDS[0])
-    shutil.copy(TESTDATA / "log-directories" / "4.3.1" / "logs" / "bootstrap.checkpoint", logs)
+def test_features_are_those_of_the_bootstrap_snapshot(cluster: Cluster, logs: Path) -> None:
+    shutil.copy(LOGS / "bootstrap.checkpoint", logs)
     assert "metadata.version is 4.3-IV0, as at the time of format" in cluster.run().err
     levels = {row["name"]: row["featureLevel"] for row in cluster.image()["FEATURE_LEVEL_RECORD"]}
     assert levels["group.version"] == 1
 
 
-def test_offset_and_epoch_are_above_those_of_a_copy_that_is_left(cluster: Cluster) -> None:
-    logs = cluster.add(1)
-    partition(logs, "orders-0", IDS[0])
+def test_offset_and_epoch_are_above_those_of_a_copy_that_is_left(cluster: Cluster, logs: Path) -> None:
     (logs / "__cluster_metadata-0").mkdir()
     (logs / "__cluster_metadata-0" / f"{5 << 40:020}-0000000007.checkpoint").touch()
     assert "give it as PATH" in cluster.run().err

@@ -1,33 +1,22 @@
 """``kseg restore --undelete``, ``--as`` and ``--for-cluster`` on local directories, with partitions of real brokers."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, Outcome, flip, unchanged
+from cli.command import CLEAN, LOGS, Kseg, Outcome, copying, findings_of, flip, unchanged
 from kseg.sidefiles.checkpoints import plain_epochs
 from segment.segments import entries
 
-ROUNDS = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"
-PLAIN = TESTDATA / "log-directories" / "4.3.1" / "logs"
 HEX = "0123456789abcdef0123456789abcdef"
 NEW_ID = "AAECAwQFBgcICQoLDA0ODw"
 STARTS, EPOCHS, METADATA = "log-start-offset-checkpoint", "leader-epoch-checkpoint", "partition.metadata"
 NOW = ("--now", "1790000000000")
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> Path:
-    """A log directory of a KRaft broker that was stopped cleanly."""
-    return Path(shutil.copytree(ROUNDS, tmp_path / "logs"))
-
-
-@pytest.fixture
-def plain(tmp_path: Path) -> Path:
-    """A log directory with one partition of four segments, 0, 46, 76 and 116."""
-    return Path(shutil.copytree(PLAIN, tmp_path / "plain"))
+logs = copying(CLEAN, "logs")
+"""A log directory of a KRaft broker that was stopped cleanly."""
+plain = copying(LOGS, "plain")
+"""A log directory with one partition of four segments, 0, 46, 76 and 116."""
 
 
 def files(directory: Path) -> dict[str, bytes]:
@@ -46,12 +35,6 @@ def undelete(kseg: Kseg, *words: object) -> Outcome:
     return kseg("restore", "--undelete", *NOW, *words)
 
 
-def check_clean(kseg: Kseg, directory: Path) -> None:
-    judged = kseg("verify", "--level", "deep", "--format", "json", directory)
-    assert [row["code"] for row in judged.of_type("finding") if row["severity"] == "error"] == []
-    assert judged.status == 0
-
-
 def log_of(directory: Path) -> dict[str, bytes]:
     """The segments and the topic id, and the names of indexes."""
     found = {name: data for name, data in files(directory).items() if not name.endswith(".snapshot")}
@@ -62,11 +45,10 @@ def log_of(directory: Path) -> dict[str, bytes]:
 def test_a_directory_gets_its_name_back(kseg: Kseg, logs: Path, suffix: str) -> None:
     (logs / "gz-0").rename(logs / f"gz-0.{HEX}-{suffix}")
     with unchanged(logs, files):
-        done = undelete(kseg, logs)
-        assert done.status == 0, done.err
-        assert log_of(logs / "gz-0") == log_of(ROUNDS / "gz-0")
+        undelete(kseg, logs).expect(0)
+        assert log_of(logs / "gz-0") == log_of(CLEAN / "gz-0")
         assert not list(logs.glob("gz-0.*"))
-        check_clean(kseg, logs)
+        assert findings_of(kseg, "--level", "deep", logs, severity="error") == []
         assert kseg("undo", logs).status == 0
     assert (logs / ".kafka_cleanshutdown").exists()
 
@@ -76,7 +58,7 @@ def test_one_directory_by_its_own_path(kseg: Kseg, logs: Path) -> None:
         (logs / name).rename(logs / f"{name}.{HEX}-stray")
     with unchanged(logs, files):
         assert undelete(kseg, logs / f"gz-0.{HEX}-stray").status == 0
-        assert log_of(logs / "gz-0") == log_of(ROUNDS / "gz-0")
+        assert log_of(logs / "gz-0") == log_of(CLEAN / "gz-0")
         assert (logs / f"lz-2.{HEX}-stray").exists()
         assert kseg("undo", logs / "gz-0").status == 0
 
@@ -109,33 +91,28 @@ def test_the_log_of_a_deleted_topic_takes_the_place_and_id_of_the_new_one(kseg: 
     (logs / "gz-0" / "00000000000000000000.log").touch()
     (logs / "gz-0" / METADATA).write_text(f"version: 0\ntopic_id: {new_id}")
     with unchanged(logs, files):
-        done = undelete(kseg, moved)
-        assert done.status == 0, done.err
+        undelete(kseg, moved).expect(0)
         assert topic_id(logs / "gz-0") == new_id
         assert (logs / "gz-0" / "00000000000000000000.log").read_bytes() == records
         (aside,) = logs.glob("gz-0.*")
         assert aside.name.endswith("-delete")
-        check_clean(kseg, logs / "gz-0")
+        assert findings_of(kseg, "--level", "deep", logs / "gz-0", severity="error") == []
         assert kseg("undo", logs / "gz-0").status == 0
 
 
 def test_a_directory_with_records_is_never_replaced(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
     moved = Path(shutil.copytree(logs / "gz-0", logs / f"gz-0.{HEX}-stray"))
     with unchanged(logs, files):
-        done = undelete(kseg, moved)
-        assert done.status == 3
+        done = undelete(kseg, moved).expect(3)
         assert "gz-0 is there and holds records: take it back under another name, with --output and --as" in done.err
-    done = undelete(kseg, "--as", "saved-7", "--output", tmp_path / "out", moved)
-    assert done.status == 0, done.err
+    undelete(kseg, "--as", "saved-7", "--output", tmp_path / "out", moved).expect(0)
     assert (tmp_path / "out" / "saved-7" / "00000000000000000000.log").exists()
 
 
 def test_two_directories_of_one_name_are_not_guessed(kseg: Kseg, logs: Path) -> None:
     (logs / "gz-0").rename(logs / f"gz-0.{HEX}-stray")
     shutil.copytree(logs / f"gz-0.{HEX}-stray", logs / f"gz-0.{HEX[::-1]}-delete")
-    done = undelete(kseg, logs)
-    assert done.status == 3
-    assert "2 directories were gz-0: name the one to restore" in done.err
+    undelete(kseg, logs).expect(3, "2 directories were gz-0: name the one to restore")
     assert not (logs / "gz-0").exists()
     assert undelete(kseg, logs / f"gz-0.{HEX}-stray").status == 0
     assert (logs / "gz-0").exists()
@@ -143,8 +120,7 @@ def test_two_directories_of_one_name_are_not_guessed(kseg: Kseg, logs: Path) -> 
 
 def test_a_topic_that_the_cluster_lacks_is_told(kseg: Kseg, logs: Path) -> None:
     (logs / "gz-0").rename(logs / f"gone-0.{HEX}-delete")
-    done = undelete(kseg, logs)
-    assert done.status == 0
+    done = undelete(kseg, logs).expect(0)
     assert "the cluster has no topic gone: create it, stop the broker, and repeat the command" in done.err
 
 
@@ -175,11 +151,10 @@ def test_deleted_segments_come_back(kseg: Kseg, plain: Path) -> None:
     left = files(plain)
     assert "dplain-0/00000000000000000046.log.deleted" in left
     assert "dplain 0 80" in left[STARTS].decode()
-    done = undelete(kseg, "--topic", "dplain", "--index-interval-bytes", "1024", plain)
-    assert done.status == 0, done.err
+    done = undelete(kseg, "--topic", "dplain", "--index-interval-bytes", "1024", plain).expect(0)
     assert files(plain) == before
     assert "the log starts at offset 0 again; retention deletes old segments again" in done.err
-    check_clean(kseg, plain)
+    assert findings_of(kseg, "--level", "deep", plain, severity="error") == []
     assert kseg("undo", plain).status == 0
     assert files(plain) == left
     assert undelete(kseg, "--index-interval-bytes", "1024", partition).status == 0
@@ -194,8 +169,7 @@ def test_segments_whose_offsets_the_log_has_stay_deleted(kseg: Kseg, plain: Path
     old = partition / "00000000000000000000.log"
     (partition / "00000000000000000030.log.deleted").write_bytes(old.read_bytes())
     before = {path.name: path.read_bytes() for path in partition.glob("*.log")}
-    done = undelete(kseg, partition)
-    assert "30.log.deleted: not restored: the log has these offsets" in done.err
+    assert "30.log.deleted: not restored: the log has these offsets" in undelete(kseg, partition).err
     assert {path.name: path.read_bytes() for path in partition.glob("*.log")} == before
 
 
@@ -230,7 +204,7 @@ def test_another_name_and_number(kseg: Kseg, plain: Path, tmp_path: Path, mode: 
     assert topic_id(output / "copy-3") == NEW_ID
     logs = {name: data for name, data in files(output / "copy-3").items() if name.endswith(".log")}
     assert logs == {name.split("/")[1]: data for name, data in before.items() if name.endswith(".log")}
-    check_clean(kseg, output)
+    assert findings_of(kseg, "--level", "deep", output, severity="error") == []
 
 
 def test_the_id_of_another_topic_is_not_copied(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
@@ -270,7 +244,7 @@ def test_fit_for_another_cluster(kseg: Kseg, logs: Path, plain: Path, tmp_path: 
     assert (output / STARTS).read_text().splitlines() == ["0", "2", "few 1 3", "gz 0 50"]
     assert sorted(path.name for path in output.iterdir() if path.is_file() and path.name != ".lock") == [STARTS]
     assert plain_epochs((output / "gz-0" / EPOCHS).read_bytes()) == [(0, 50)]
-    check_clean(kseg, output / "gz-0")
+    assert findings_of(kseg, "--level", "deep", output / "gz-0", severity="error") == []
 
 
 def test_a_copied_directory_is_made_fit_in_its_place(kseg: Kseg, logs: Path, plain: Path) -> None:
@@ -278,12 +252,12 @@ def test_a_copied_directory_is_made_fit_in_its_place(kseg: Kseg, logs: Path, pla
     shutil.rmtree(logs / "gz-0")
     shutil.copytree(plain / "dplain-0", logs / "gz-0")
     (logs / "gz-0" / EPOCHS).write_text("0\n1\n0 20\n")
-    new = topic_id(ROUNDS / "gz-0")
+    new = topic_id(CLEAN / "gz-0")
     assert kseg("restore", *NOW, "--for-cluster", logs, logs / "gz-0").status == 0
     assert topic_id(logs / "gz-0") == new != old
     assert (logs / STARTS).read_text().splitlines() == ["0", "1", "gz 0 20"]
     assert kseg("undo", logs / "gz-0").status == 0
-    assert (topic_id(logs / "gz-0"), (logs / STARTS).read_text()) == (old, (ROUNDS / STARTS).read_text())
+    assert (topic_id(logs / "gz-0"), (logs / STARTS).read_text()) == (old, (CLEAN / STARTS).read_text())
 
 
 def test_epochs_are_set_to_0_in_all_batches(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
@@ -302,13 +276,12 @@ def test_epochs_are_set_to_0_in_all_batches(kseg: Kseg, logs: Path, tmp_path: Pa
         assert kseg("restore", "--mode", mode, *NOW, *words, logs / "gz-0").status == 0
         assert epochs(output / "gz-0") == {0}
         assert records(output / "gz-0") == records(logs / "gz-0")
-        check_clean(kseg, output / "gz-0")
+        assert findings_of(kseg, "--level", "deep", output / "gz-0", severity="error") == []
 
 
 def test_json_and_python_tell_the_same_plan(kseg: Kseg, logs: Path) -> None:
     (logs / "gz-0").rename(logs / f"gz-0.{HEX}-delete")
-    done = undelete(kseg, "--format", "json", logs)
-    summary = json.loads(done.out.splitlines()[-1])
+    summary = undelete(kseg, "--format", "json", logs).objects[-1]
     assert (summary["changed"], summary["actions"].get("rename")) == (True, 1)
 
 
@@ -317,9 +290,8 @@ def test_a_partition_that_another_disk_has_is_not_made(plain: Path, tmp_path: Pa
     other.mkdir()
     shutil.copy(plain / "meta.properties", other)
     shutil.copytree(plain / "dplain-0", other / "dplain-0.0123456789abcdef0123456789abcdef-future")
-    before = files(other)
-    assert "lies in" in undelete(kseg, plain, other).err
-    assert files(other) == before
+    with unchanged(other):
+        assert "lies in" in undelete(kseg, plain, other).err
 
 
 def test_a_name_that_a_broker_has_cut_needs_another(plain: Path, kseg: Kseg) -> None:

@@ -136,8 +136,7 @@ def test_purging_a_log_directory(kseg: Kseg, logs: Path) -> None:
     assert (planned.status, planned.objects[0]["changes"]) == (1, 2)
     assert kseg(*asked, "--dry-run", "--change", 1).objects[0]["changes"] == 1
     assert kseg(*asked, "--dry-run", "--change", 7).status == 3
-    done = kseg(*asked)
-    assert {**done.objects[0], "dryRun": True} == {**planned.objects[0], "dryRun": True}
+    assert {**kseg(*asked).objects[0], "dryRun": True} == {**planned.objects[0], "dryRun": True}
     assert kseg("undo", "--purge", "--quiet", logs).err == ""
     assert sorted(name for name in files(logs) if "kseg" in name) == []
 
@@ -145,8 +144,7 @@ def test_purging_a_log_directory(kseg: Kseg, logs: Path) -> None:
 def test_a_marker_of_a_clean_stop_goes_first(kseg: Kseg, logs: Path) -> None:
     change(logs / "dplain-0")
     (logs / CLEAN_SHUTDOWN).write_bytes(b"")
-    outcome = kseg("undo", "--format", "json", logs / "dplain-0")
-    assert outcome.objects[0]["file"] == str(logs / CLEAN_SHUTDOWN)
+    assert kseg("undo", "--format", "json", logs / "dplain-0").objects[0]["file"] == str(logs / CLEAN_SHUTDOWN)
     assert not (logs / CLEAN_SHUTDOWN).exists()
 
 

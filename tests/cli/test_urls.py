@@ -9,10 +9,9 @@ pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
 import fsspec
 
-from cli.command import TESTDATA, Kseg, Outcome
+from cli.command import LOGS, PLAIN, Kseg, Outcome
 from http_server import HALF, http_server
 
-LOGS = TESTDATA / "log-directories/4.3.1/logs"
 FLAGS = ("--format", "json")
 
 
@@ -44,7 +43,6 @@ def test_a_dump_of_a_busy_http_server_has_the_rows_of_the_file(kseg: Kseg, monke
     assert found.lines[1:] == kseg(*flags, segment).lines[1:]
 
 
-PARTITION = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 READING = (["dump"], ["stats"], ["verify"], ["verify", "--format", "json"])
 CHANGING = (["recover"], ["reindex"], ["compact"], ["retain"], ["undo"])
 
@@ -67,8 +65,7 @@ def check(done: Outcome) -> None:
 @pytest.mark.parametrize("command", [*READING, *CHANGING], ids=" ".join)
 def test_paths_hide_credentials(command: list[str], kseg: Kseg) -> None:
     for url in URLS:
-        done = kseg(*command, url)
-        check(done)
+        check(kseg(*command, url))
 
 
 @pytest.mark.parametrize(
@@ -85,8 +82,7 @@ def test_paths_hide_credentials(command: list[str], kseg: Kseg) -> None:
 def test_options_hide_secrets(command: list[str], tmp_path: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for url in URLS:
-        rest = ["--output", tmp_path / "new"] if "remote" in command[-1] else [PARTITION]
+        rest = ["--output", tmp_path / "new"] if "remote" in command[-1] else [PLAIN]
         if "replica" in command[-1]:
             rest.insert(0, "--dry-run")
-        done = kseg(*command, url, *rest)
-        check(done)
+        check(kseg(*command, url, *rest))

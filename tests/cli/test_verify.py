@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, spawned
+from cli.command import LOGS_4_4, PLAIN, TESTDATA, ZEROED, Kseg, copying, findings_of, flip, spawned
 from kseg import writer
 from kseg.cli.main import run
 from kseg.findings.table import KINDS
@@ -29,7 +29,7 @@ COMPACTED = TESTDATA / "compaction/4.3.1/before/e-idem-0"
 def few(tmp_path: Path) -> Path:
     """A log directory with a damaged partition, and a compacted one that its cleaner has not reached."""
     logs = tmp_path / "logs"
-    shutil.copytree(DAMAGED, logs / DAMAGED.name)
+    shutil.copytree(ZEROED, logs / ZEROED.name)
     shutil.copytree(COMPACTED, logs / COMPACTED.name)
     (logs / "cleaner-offset-checkpoint").write_text("0\n1\ne-idem 0 0\n")
     return logs
@@ -86,9 +86,7 @@ def test_one_cause_is_one_error(kseg: Kseg, ignored: tuple[str, ...]) -> None:
 
 def test_batches_with_a_wrong_checksum_are_damaged_bytes(kseg: Kseg, few: Path) -> None:
     first = min((few / COMPACTED.name).glob("*.log"))
-    data = bytearray(first.read_bytes())
-    data[-1] ^= 1
-    first.write_bytes(data)
+    flip(first, -1)
     rows = [
         {row["path"]: row["damagedBytes"] for row in kseg(*command, "--format", "json", few).objects if "forms" in row}
         for command in (("verify", "--level", "full", "--sort", "name"), ("stats",))
@@ -115,19 +113,13 @@ def test_an_open_transaction_holds_the_cleaner(kseg: Kseg, tmp_path: Path, level
     shutil.copytree(ROUNDS / "txn-5", tmp_path / "txn-5")
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\ntxn 5 0\n")
     first = kseg("transactions", "--format", "json", tmp_path).objects[0]["firstOffset"]
-    rows = kseg("verify", "--level", level, "--sort", "cleaner", "--format", "json", tmp_path).of_type("partition")
-    (row,) = rows
+    (row,) = kseg("verify", "--level", level, "--sort", "cleaner", "--format", "json", tmp_path).of_type("partition")
     assert f"open transaction at {first}" in row["cleaner"]["state"]
 
 
 CLEAN = TESTDATA / "damaged/4.3.1-control-clean/dplain-0"
-DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
 LAST = "00000000000000000116.log"
-
-
-@pytest.fixture
-def partition(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(CLEAN, tmp_path / "dplain-0"))
+partition = copying(CLEAN, "dplain-0")
 
 
 LONG_AGO = ("--now", "1700000000000")
@@ -138,8 +130,7 @@ def test_a_clock_at_the_end_of_time(kseg: Kseg, partition: Path) -> None:
 
 
 def test_explain_all(kseg: Kseg, tmp_path: Path) -> None:
-    outcome = kseg("verify", "--explain", "all", "--format", "json")
-    assert [row["code"] for row in outcome.objects] == list(KINDS)
+    assert [row["code"] for row in kseg("verify", "--explain", "all", "--format", "json").objects] == list(KINDS)
     kseg("verify", "--explain", "").expect(2, "no finding has the code ''")
     assert kseg("verify", "--explain", "all", "-o", tmp_path / "codes").out == b""
     assert "\nzero-block (error)\n" in (tmp_path / "codes").read_text()
@@ -147,7 +138,7 @@ def test_explain_all(kseg: Kseg, tmp_path: Path) -> None:
 
 
 def test_standard_input() -> None:
-    packed = gzip.compress((DAMAGED / LAST).read_bytes())
+    packed = gzip.compress((ZEROED / LAST).read_bytes())
     done = spawned("verify", "-", "--format", "json", input=gzip.decompress(packed))
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 1
@@ -158,7 +149,7 @@ def test_standard_input() -> None:
 
 def test_output_is_whole_or_not_there(kseg: Kseg, tmp_path: Path) -> None:
     target = tmp_path / "report"
-    kseg("verify", "-o", target, DAMAGED).expect(1, out=b"")
+    kseg("verify", "-o", target, ZEROED).expect(1, out=b"")
     assert "bad-length" in target.read_text()
     assert kseg("verify", "-o", tmp_path / "no/report", CLEAN).status == 3
     assert sorted(os.listdir(tmp_path)) == ["report"]
@@ -189,7 +180,7 @@ def test_no_permission(kseg: Kseg, partition: Path) -> None:
 def test_hostile_names(tmp_path: Path) -> None:
     """Control characters and bytes that are no text reach no terminal, and JSON keeps them."""
     folder = os.fsencode(tmp_path) + b"/a\x1b[31m\n\xff-0"
-    shutil.copytree(os.fsencode(DAMAGED), folder)
+    shutil.copytree(os.fsencode(ZEROED), folder)
     text = spawned("verify", folder)
     assert text.returncode == 1
     assert b"\x1b" not in text.stdout + text.stderr
@@ -259,15 +250,14 @@ def test_a_directory_that_is_no_partition_is_only_moved_away(name: str, tmp_path
 
 
 def test_the_metadata_log_needs_no_file_of_its_id(tmp_path: Path, kseg: Kseg) -> None:
-    logs = Path(shutil.copytree(TESTDATA / "log-directories/4.4.0/logs", tmp_path / "logs"))
+    logs = Path(shutil.copytree(LOGS_4_4, tmp_path / "logs"))
     (logs / "__cluster_metadata-0" / "partition.metadata").unlink()
-    rows = kseg("verify", "--format", "json", logs).of_type("finding")
-    assert [row["severity"] for row in rows if row["code"] == "no-partition-metadata"] == ["info"]
+    assert [row["severity"] for row in findings_of(kseg, logs, code="no-partition-metadata")] == ["info"]
 
 
 @pytest.mark.parametrize("content", ["", "\0" * 50, "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n"])
 def test_a_wrong_id_of_the_metadata_log_is_mended_without_asking(content: str, tmp_path: Path, kseg: Kseg) -> None:
-    logs = Path(shutil.copytree(TESTDATA / "log-directories/4.4.0/logs", tmp_path / "logs"))
+    logs = Path(shutil.copytree(LOGS_4_4, tmp_path / "logs"))
     file = logs / "__cluster_metadata-0" / "partition.metadata"
     whole = file.read_bytes()
     file.write_text(content)
@@ -284,9 +274,7 @@ def test_files_of_others_are_told_as_theirs(tmp_path: Path, kseg: Kseg) -> None:
     logs = Path(shutil.copytree(TESTDATA / "damaged/findings/future-directory/logs", tmp_path / "logs"))
     for name in (".nfs000000000a1b2c3d", "00000000000000000097.tierstate", "notes"):
         (logs / "dplain-0" / name).write_text("x")
-    (row,) = [
-        row for row in kseg("verify", "--format", "json", logs).of_type("finding") if row["code"] == "unknown-file"
-    ]
+    (row,) = findings_of(kseg, logs, code="unknown-file")
     assert "over NFS: .nfs" in row["message"]
     assert "of Confluent Server: 00000000000000000097.tierstate" in row["message"]
     assert "that no broker knows: notes" in row["message"]
@@ -311,17 +299,16 @@ def test_partitions_that_a_broker_has_renamed_are_told_without_a_log_directory(t
         named = tmp_path / f"dplain-0.{'0' * 32}-{ending}"
         shutil.copytree(TESTDATA / "damaged/findings/future-directory/logs/dplain-0", named)
         assert f"{ending}-directory" in kseg("verify", "--severity", "info", f"{named}/").expect(0).out.decode()
-    codes = [row["code"] for row in kseg("verify", "--format", "json", tmp_path).of_type("finding")]
+    codes = [row["code"] for row in findings_of(kseg, tmp_path)]
     assert [code for code in codes if code.endswith("-directory")] == [
         "delete-directory", "future-directory", "stray-directory",
     ]  # fmt: skip
 
 
 def test_offsets_of_logs_that_are_gone_are_told(tmp_path: Path, kseg: Kseg) -> None:
-    partition = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "dplain-0"))
+    partition = Path(shutil.copytree(PLAIN, tmp_path / "dplain-0"))
     (partition / "00000000000000000000.log").unlink()
-    rows = kseg("verify", "--format", "json", partition).of_type("finding")
-    lost = [row["details"] for row in rows if row["code"] == "orphan-index"]
+    lost = [row["details"] for row in findings_of(kseg, partition, code="orphan-index")]
     assert lost
     assert {(details["firstMissing"], details["lastMissing"]) for details in lost} == {(0, 45)}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import Kseg, flip
+from cli.command import Kseg, findings_of, flip
 from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, damage_chunk, noted_reads, storage, store_of
 
 # ``kseg dump`` of remote storage: records are those that a consumer read, and ranges read only their chunks.
@@ -36,8 +36,7 @@ def test_text_is_that_of_the_file(kseg: Kseg, tmp_path: Path) -> None:
     path = sorted(store.rglob("*.log"))[0]
     (tmp_path / "00000000000000000000.log").write_bytes(path.read_bytes())
     alone = kseg("dump", "--deep-iteration", tmp_path / "00000000000000000000.log").lines
-    whole = kseg("dump", "--deep-iteration", store).lines
-    assert whole[: len(alone)] == [f"Dumping {path}", *alone[1:]]
+    assert kseg("dump", "--deep-iteration", store).lines[: len(alone)] == [f"Dumping {path}", *alone[1:]]
 
 
 def test_committed_transactions(kseg: Kseg) -> None:
@@ -95,8 +94,7 @@ def test_what_cannot_be_dumped_is_told(kseg: Kseg, tmp_path: Path) -> None:
     broken = kseg("dump", "--format", "json", store).expect(3, "its manifest cannot be used")
     assert len({row["file"] for row in broken.of_type("batch")}) == 6
     kseg("transactions", store).expect(3)
-    nothing = kseg("dump", "--format", "json", "--offsets", "9000..", store_of("plain"))
-    assert "its offsets are" in nothing.err
+    assert "its offsets are" in kseg("dump", "--format", "json", "--offsets", "9000..", store_of("plain")).err
 
 
 def test_indexes_of_kafkas_own_layout_are_used(kseg: Kseg, reads: list[tuple[str, int, int]]) -> None:
@@ -116,10 +114,9 @@ def test_a_flipped_bit_is_found_where_it_is(kseg: Kseg, tmp_path: Path, variant:
     store = copied(variant, tmp_path)
     segment = damage_chunk(store, variant, 3, at=30 if variant == "both" else 0)
     log = next(store.rglob(f"*{segment.segment_id}.log"))
-    judged = kseg("verify", "--level", level, "--format", "json", *KEYS, store)
-    (found,) = [row for row in judged.of_type("finding") if row["code"] == "remote-chunk-damaged"]
+    (found,) = findings_of(kseg, "--level", level, *KEYS, store, code="remote-chunk-damaged")
     assert (found["file"], found["position"], found["details"]) == (str(log), segment.chunks.positions[3], {"chunk": 3})
-    assert judged.status == 1
+    assert found["severity"] == "error"
 
 
 def test_a_damaged_index(kseg: Kseg, tmp_path: Path) -> None:
@@ -128,10 +125,8 @@ def test_a_damaged_index(kseg: Kseg, tmp_path: Path) -> None:
     part = segment.manifest.parts[".index"]
     indexes = next(store.rglob(f"*{segment.segment_id}.indexes"))
     flip(indexes, part.position + 7)
-    judged = kseg("verify", "--format", "json", store)
-    (found,) = [row for row in judged.of_type("finding") if row["code"].startswith("index-")]
+    (found,) = (row for row in findings_of(kseg, store, severity="error") if row["code"].startswith("index-"))
     assert found["file"] == str(indexes).removesuffix("indexes") + "index"
-    assert judged.status == 1
 
 
 @pytest.mark.parametrize(
@@ -150,12 +145,10 @@ def test_a_wrong_chunk_index(kseg: Kseg, tmp_path: Path, variant: str, changes: 
     assert not set(changes) - set(content["chunkIndex"])
     content["chunkIndex"] |= changes
     path.write_text(json.dumps(content))
-    before = {row["code"] for row in kseg("verify", "--format", "json", store_of(variant)).of_type("finding")}
-    judged = kseg("verify", "--format", "json", store)
-    new = [row for row in judged.of_type("finding") if row["code"] not in before and row["severity"] == "error"]
+    before = {row["code"] for row in findings_of(kseg, store_of(variant))}
+    new = [row for row in findings_of(kseg, store, severity="error") if row["code"] not in before]
     assert new[0]["code"] == code
     assert str(path).removesuffix(".rsm-manifest") in new[0]["file"]
-    assert judged.status == 1
 
 
 @pytest.mark.parametrize(
@@ -172,8 +165,7 @@ def test_keys_that_are_missing_or_wrong(kseg: Kseg, given: list[str], reason: st
 
 
 def test_topics_are_chosen(kseg: Kseg) -> None:
-    judged = kseg("verify", "--format", "json", "--topic", "t-d*", store_of("plain"))
-    assert judged.of_type("finding") == []
+    assert findings_of(kseg, "--topic", "t-d*", store_of("plain")) == []
     assert kseg("verify", "--format", "json", "--topic", "x", store_of("plain")).of_type("summary")[0]["files"] == 0
 
 
@@ -187,6 +179,5 @@ def test_the_lineage_of_a_log_directory(kseg: Kseg, tmp_path: Path) -> None:
         if not path.name.startswith(f"{452:020}"):
             (logs / path.name).write_bytes(path.read_bytes())
     (logs.parent / "log-start-offset-checkpoint").write_text("0\n0\n")
-    judged = kseg("verify", "--format", "json", store, logs.parent)
-    (found,) = [row for row in judged.of_type("finding") if row["code"] == "remote-local-gap"]
+    (found,) = findings_of(kseg, store, logs.parent, code="remote-local-gap")
     assert found["details"] == {"firstMissing": 452, "lastMissing": 598}

@@ -29,7 +29,7 @@ def plan() -> Plan:
 
 def shown(is_terminal: bool, color: str = "auto") -> list[str]:
     sink = MemorySink(is_terminal)
-    TextPlans(sink, Notices(), is_dry=True, color=color).plan(plan())
+    TextPlans(sink, Notices(color), is_dry=True).plan(plan())
     return sink.lines
 
 

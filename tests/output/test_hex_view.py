@@ -11,7 +11,8 @@ import pytest
 from kernel.rendering import varint
 from kseg.formats.rows import Scratch
 from kseg.output.hex_view import HexPrinter
-from kseg.output.terminal import Paint, display_width
+from kseg.output.notices import Paint
+from kseg.output.terminal import display_width
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
 from segment.segments import sealed
 from verification.partitions import message, of_records, plain_record

@@ -2,6 +2,7 @@
 
 import io
 import re
+from contextlib import redirect_stderr, suppress
 
 import pytest
 
@@ -11,87 +12,77 @@ from output.feeding import Terminal
 
 
 class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+    now = 100.0
 
 
-def work(stream: io.StringIO, seconds: float, quiet: bool = False) -> None:
-    clock = Clock()
-    with Progress(1000, quiet, stream, clock) as progress:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr("kseg.output.progress.monotonic", lambda: found.now)
+    return found
+
+
+def work(stream: io.StringIO, clock: Clock, seconds: float, quiet: bool = False) -> str:
+    with redirect_stderr(stream), Progress(1000, quiet) as progress:
         for _ in range(10):
             clock.now += seconds / 10
             progress.advance(100)
+    return stream.getvalue()
 
 
-def test_a_long_pass_shows_a_line_and_takes_it_away() -> None:
-    stream = Terminal()
-    work(stream, 5.0)
-    written = stream.getvalue()
+def test_a_long_pass_shows_a_line_and_takes_it_away(clock: Clock) -> None:
+    written = work(Terminal(), clock, 5.0)
     assert "40%" in written.replace("\x1b", "")
     assert written.endswith("\r\x1b[2K")
     assert "\n" not in written
 
 
-def test_the_file_name_is_shortened_to_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    for columns, is_whole in ((200, True), (60, False)):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        stream, clock = Terminal(), Clock()
-        with Progress(1000, False, stream, clock) as progress:
-            progress.at("/var/lib/kafka/orders-0/00000000000000000042.log")
-            clock.now += 2
-            progress.advance(500)
-        drawn = re.sub(r"\x1b\[[0-9;]*[mK]", "", stream.getvalue()).strip("\r")
-        assert ("  orders-0/00000000000000000042.log" in drawn) == is_whole
-        assert len(drawn) < columns
-        assert "50%" in drawn
+@pytest.mark.parametrize(("columns", "is_whole"), [("200", True), ("60", False)])
+def test_the_file_name_is_cut_to_the_width(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, columns: str, is_whole: bool
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    with redirect_stderr(Terminal()) as stream, Progress(1000) as progress:
+        progress.at("/var/lib/kafka/orders-0/00000000000000000042.log")
+        clock.now += 2
+        progress.advance(500)
+    drawn = re.sub(r"\x1b\[[0-9;]*[mK]", "", stream.getvalue()).strip("\r")
+    assert ("  orders-0/00000000000000000042.log" in drawn) == is_whole
+    assert len(drawn) < int(columns)
+    assert "50%" in drawn
 
 
-def test_a_short_pass_shows_nothing() -> None:
-    stream = Terminal()
-    work(stream, 0.9)
-    assert stream.getvalue() == ""
-
-
-def test_nothing_without_a_terminal_or_if_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream, quiet, dumb = io.StringIO(), Terminal(), Terminal()
-    work(stream, 5.0)
-    work(quiet, 5.0, quiet=True)
+def test_nothing_is_shown_for_a_short_pass_without_a_terminal_or_if_quiet(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert work(Terminal(), clock, 0.9) == ""
+    assert work(io.StringIO(), clock, 5.0) == ""
+    assert work(Terminal(), clock, 5.0, quiet=True) == ""
     monkeypatch.setenv("TERM", "dumb")
-    work(dumb, 5.0)
-    assert stream.getvalue() == quiet.getvalue() == dumb.getvalue() == ""
+    assert work(Terminal(), clock, 5.0) == ""
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-def test_the_line_is_erased_after_an_error(error: type[BaseException]) -> None:
-    stream, clock = Terminal(), Clock()
-
-    def fail() -> None:
-        with Progress(1000, False, stream, clock) as progress:
-            clock.now += 2
-            progress.advance(10)
-            assert stream.getvalue()
-            raise error
-
-    with pytest.raises(error):
-        fail()
+def test_the_line_is_erased_after_an_error(clock: Clock, error: type[BaseException]) -> None:
+    stream = Terminal()
+    with suppress(error), redirect_stderr(stream), Progress(1000) as progress:
+        clock.now += 2
+        progress.advance(10)
+        assert stream.getvalue()
+        raise error
     assert stream.getvalue().endswith("\r\x1b[2K")
 
 
-def test_it_is_drawn_a_few_times_a_second() -> None:
-    stream, clock = Terminal(), Clock()
-    with Progress(10_000, False, stream, clock) as progress:
+def test_it_is_drawn_a_few_times_a_second(clock: Clock) -> None:
+    with redirect_stderr(Terminal()) as stream, Progress(10_000) as progress:
         for _ in range(1000):
             clock.now += 0.01
             progress.advance(1)
     assert 20 < stream.getvalue().count("\r") < 60
 
 
-def test_an_erased_line_is_drawn_again() -> None:
-    stream, clock = Terminal(), Clock()
-    with Progress(100, False, stream, clock) as progress:
+def test_an_erased_line_is_drawn_again(clock: Clock) -> None:
+    with redirect_stderr(Terminal()) as stream, Progress(100) as progress:
         clock.now += 2
         progress.advance(10)
         progress.erase()
@@ -101,9 +92,8 @@ def test_an_erased_line_is_drawn_again() -> None:
         assert "20%" in stream.getvalue()
 
 
-def test_a_closed_terminal_stops_it_alone() -> None:
-    stream, clock = Terminal(), Clock()
-    with Progress(100, False, stream, clock) as progress:
+def test_a_closed_terminal_stops_it_alone(clock: Clock) -> None:
+    with redirect_stderr(Terminal()) as stream, Progress(100) as progress:
         stream.close()
         clock.now += 2
         progress.advance(10)
@@ -115,7 +105,8 @@ def test_a_closed_terminal_stops_it_alone() -> None:
 def test_a_stream_that_was_ended_shows_none(end: str) -> None:
     stream = io.TextIOWrapper(io.BytesIO())
     getattr(stream, end)()
-    assert not Progress(None, False, stream).is_on
+    with redirect_stderr(stream):
+        assert not Progress(None).is_on
 
 
 @pytest.mark.parametrize(

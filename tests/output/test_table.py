@@ -7,9 +7,10 @@ import pytest
 from kseg.formats.rows import Scratch
 from kseg.output import table
 from kseg.output.fleet_table import SUMMARY_FIELDS, fleet_table
+from kseg.output.notices import Paint
 from kseg.output.printer import Style
 from kseg.output.table import TablePrinter
-from kseg.output.terminal import Paint, display_width
+from kseg.output.terminal import display_width
 from kseg.segment.items import Damage
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
 from segment.reading import items_at
@@ -135,6 +136,11 @@ def lines(sort: str, width: int = 200) -> list[str]:
 def test_the_order(sort: str, first: str) -> None:
     assert sort in SUMMARY_FIELDS
     assert lines(sort)[1].split()[0] == first
+
+
+def test_the_total_has_the_bytes_of_all_files() -> None:
+    rows = [summary(f"/logs/a-{number}", 1024) | {"allBytes": size} for number, size in enumerate((2048, None, 3072))]
+    assert fleet_table(rows, "name", Paint(), 200).splitlines()[4].split()[:4] == ["3", "partitions", "6.0", "KiB"]
 
 
 def test_a_narrow_terminal_leaves_columns_out() -> None:

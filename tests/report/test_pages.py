@@ -9,19 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import FLIPPED, LOGS_4_4, TESTDATA, Kseg, findings_of
 from kseg.output.sink import MemorySink
 from kseg.report.pages import MAX_ROWS, PLAN, Card, Page, html_report, html_table, page_bytes
 from report.browser import axe, dom_of, needs_browser, page_of
 
 EVIL = "<img src=x onerror=document.title='ran'>-0"
-CASE = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
 
 
 def log_directory(tmp_path: Path, *names: str) -> Path:
     root = tmp_path / "logs <b>&"
     for name in names:
-        shutil.copytree(CASE, root / name)
+        shutil.copytree(FLIPPED, root / name)
     (root / "recovery-point-offset-checkpoint").write_text("0\n0\n")
     (root / "replication-offset-checkpoint").write_text("0\n1\na 0 140\n")
     return root
@@ -51,7 +50,7 @@ def page(kseg: Kseg, tmp_path: Path) -> Path:
 
 
 def test_the_page_holds_every_finding(kseg: Kseg, tmp_path: Path, page: Path) -> None:
-    told = kseg("verify", "--format", "json", tmp_path / "logs <b>&").of_type("finding")
+    told = findings_of(kseg, tmp_path / "logs <b>&")
     data = data_of(page.read_text())
     assert [(row["code"], row["position"], row["file"]) for row in told] == [
         (row["code"], row["position"], row["file"]) for row in data["findings"]
@@ -61,7 +60,7 @@ def test_the_page_holds_every_finding(kseg: Kseg, tmp_path: Path, page: Path) ->
 
 def test_a_directory_without_a_strip_says_why(kseg: Kseg, tmp_path: Path) -> None:
     root = tmp_path / "kafka-1"
-    shutil.copytree(CASE, root / "orders-0")
+    shutil.copytree(FLIPPED, root / "orders-0")
     (root / "empty-0").mkdir()
     (root / "left-0").mkdir()
     shutil.copy(next((root / "orders-0").glob("*.log")), root / "left-0" / "00000000000000000000.log.deleted")
@@ -78,7 +77,7 @@ def test_a_directory_without_a_strip_says_why(kseg: Kseg, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("words", [("stats",), ("cluster",), ("retain", "--explain")])
 def test_a_page_says_what_could_not_be_read(kseg: Kseg, tmp_path: Path, words: tuple[str, ...]) -> None:
-    logs = TESTDATA / "log-directories/4.4.0/logs"
+    logs = LOGS_4_4
     report = "--report" if words[0] == "retain" else "-o"
     done = kseg(*words, "--format", "html", report, tmp_path / "page.html", logs, tmp_path / "none").expect(3)
     page = html.unescape((tmp_path / "page.html").read_text())
@@ -123,7 +122,7 @@ def test_the_summary_shows_what_the_bytes_are(kseg: Kseg, tmp_path: Path) -> Non
 def test_a_finding_has_its_bytes_and_repair(page: Path, tmp_path: Path) -> None:
     data = data_of(page.read_text())
     found = next(row for row in data["findings"] if row["code"] == "crc-mismatch")
-    log = (CASE / "00000000000000000116.log").read_bytes()
+    log = (FLIPPED / "00000000000000000116.log").read_bytes()
     start = found["hex"]["start"]
     assert start <= found["position"] == 7129
     assert bytes.fromhex(found["hex"]["bytes"]) == log[start : start + 160]
@@ -133,7 +132,7 @@ def test_a_finding_has_its_bytes_and_repair(page: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("partition", "tones"),
     [
-        (CASE, {"errors": "error", "warnings": "", "infos": ""}),
+        (FLIPPED, {"errors": "error", "warnings": "", "infos": ""}),
         (TESTDATA / "kafka-0.10.2.2/codecs/compact-lz4-0", {"errors": "", "warnings": "", "infos": "info"}),
     ],
     ids=["damaged", "old"],
@@ -212,7 +211,7 @@ def test_the_template_escapes() -> None:
 def test_every_plan_and_view_has_a_page(
     kseg: Kseg, tmp_path: Path, arguments: tuple[str, ...], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = TESTDATA / "damaged/4.3.1-control-clean/dplain-0" if arguments[0] in ("compact", "convert") else CASE
+    source = TESTDATA / "damaged/4.3.1-control-clean/dplain-0" if arguments[0] in ("compact", "convert") else FLIPPED
     shutil.copytree(source, tmp_path / "dplain-0")
     monkeypatch.chdir(tmp_path)
     name = "--report" if arguments[0] == "convert" else "-o"
@@ -230,7 +229,7 @@ def test_every_plan_and_view_has_a_page(
 @needs_browser
 def test_a_plan_begins_with_what_is_damaged_and_missing(kseg: Kseg, tmp_path: Path) -> None:
     """The files of a segment that are deleted for one reason are one row."""
-    shutil.copytree(CASE, tmp_path / "dplain-0")
+    shutil.copytree(FLIPPED, tmp_path / "dplain-0")
     for suffix in (".log.deleted", ".index.deleted", ".timeindex.deleted"):
         (tmp_path / f"dplain-0/00000000000000000007{suffix}").write_bytes(bytes(1000))
     dom = dom_of(page_of(kseg, tmp_path, "recover", "--mode", "salvage", "-n", tmp_path / "dplain-0"))
@@ -264,15 +263,14 @@ def test_an_image_has_a_page(kseg: Kseg, tmp_path: Path, options: tuple[object, 
 
 def test_a_page_says_where_an_image_ends(kseg: Kseg, tmp_path: Path) -> None:
     logs, page = TESTDATA / "damaged" / "findings" / "metadata-record-refused" / "logs", tmp_path / "page.html"
-    done = kseg("cluster", "--format", "html", "-o", page, logs)
-    assert done.status == 1
+    done = kseg("cluster", "--format", "html", "-o", page, logs).expect(1)
     (end,) = re.findall("<h1>(.*?)</h1>", page.read_text())
     assert "the image ends at offset" in end
     assert html.unescape(end) in done.err
 
 
 def test_undo_has_a_page(kseg: Kseg, tmp_path: Path) -> None:
-    shutil.copytree(CASE, tmp_path / "dplain-0")
+    shutil.copytree(FLIPPED, tmp_path / "dplain-0")
     assert kseg("recover", tmp_path / "dplain-0").status == 0
     assert kseg("undo", "-n", "--format", "html", "--report", tmp_path / "u.html", tmp_path / "dplain-0").status == 1
     assert data_of((tmp_path / "u.html").read_text())["rows"]
@@ -281,16 +279,14 @@ def test_undo_has_a_page(kseg: Kseg, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [("--format", "html"), ("--report", "x.html")])
 def test_a_page_is_of_a_dry_run(kseg: Kseg, tmp_path: Path, options: tuple[str, ...]) -> None:
-    shutil.copytree(CASE, tmp_path / "dplain-0")
-    done = kseg("recover", *options, tmp_path / "dplain-0")
-    assert done.status == 2
-    assert "dry run" in done.err
-    assert {path.name for path in (tmp_path / "dplain-0").iterdir()} == {path.name for path in CASE.iterdir()}
+    shutil.copytree(FLIPPED, tmp_path / "dplain-0")
+    assert "dry run" in kseg("recover", *options, tmp_path / "dplain-0").expect(2).err
+    assert {path.name for path in (tmp_path / "dplain-0").iterdir()} == {path.name for path in FLIPPED.iterdir()}
 
 
 def test_without_jinja_the_extra_is_named(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    done = kseg("verify", "--format", "html", CASE)
+    done = kseg("verify", "--format", "html", FLIPPED)
     assert (done.status, done.out) == (3, b"")
     assert "kseg[report]" in done.err
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import FLIPPED, TESTDATA, Kseg
 from report.browser import dom_of, needs_browser, page_of
 
 pytestmark = [needs_browser, pytest.mark.slow]  # each starts a browser once or twice
 
-CASE = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
 NARROW = "400,900"
 
 
@@ -29,7 +28,7 @@ def answer(page: Path, script: str, size: str = "1280,1000") -> Any:
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
     for name in ("orders-0", "a-topic-with-a-long-name-0"):
-        shutil.copytree(CASE, tmp_path / "logs" / name)
+        shutil.copytree(FLIPPED, tmp_path / "logs" / name)
     (tmp_path / "logs/recovery-point-offset-checkpoint").write_text("0\n0\n")
     return tmp_path / "logs"
 
@@ -122,7 +121,7 @@ def test_a_log_directory_is_named_as_such(kseg: Kseg, tmp_path: Path, logs: Path
 def test_paper_has_all_next_steps(kseg: Kseg, tmp_path: Path) -> None:
     names = [f"t-{i}" for i in range(8)]
     for name in names:
-        shutil.copytree(CASE, tmp_path / name)
+        shutil.copytree(FLIPPED, tmp_path / name)
     page = page_of(kseg, tmp_path, "verify", *(tmp_path / name for name in names))
     steps = "[...document.querySelectorAll('#next li')].filter(each => each.checkVisibility()).length"
     shown, printed = answer(page, f"told = [{steps}, (dispatchEvent(new Event('beforeprint')), {steps})]")

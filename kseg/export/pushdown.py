@@ -2,6 +2,7 @@
 
 import operator
 import re
+from array import array
 from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any, NamedTuple, TypeVar
@@ -31,6 +32,11 @@ class Bounds(NamedTuple):
     def is_empty(self) -> bool:
         ends = self.first_offset > self.last_offset or self.earliest_ms > self.latest_ms
         return ends or any(each is not None and not each for each in (self.topics, self.partitions, self.keys))
+
+    @property
+    def columns(self) -> memoryview:
+        """The ranges as ``wanted`` of `kseg.kernel.records.columns`, in the order of WANTED_*."""
+        return memoryview(array("q", (self.first_offset, self.last_offset, self.earliest_ms, self.latest_ms)))
 
     @property
     def has_all_times(self) -> bool:
@@ -71,11 +77,9 @@ def bounds_of(column: str, comparison: str, value: Any) -> Bounds | None:
     ``value``: an integer; of a timestamp the ms before and after, equal for a whole one; text, or bytes of a key.
     """
     if column == "offset" and isinstance(value, int):
-        first, last = _ends(comparison, value, value)
-        return Bounds(first, last)
+        return Bounds(*_ends(comparison, value, value))
     if column == "timestamp" and isinstance(value, tuple):
-        earliest, latest = _ends(comparison, *value)
-        return Bounds(earliest_ms=earliest, latest_ms=latest)
+        return Bounds(LEAST, LARGEST, *_ends(comparison, *value))
     if comparison == EQUAL and column == "topic" and isinstance(value, str):
         return Bounds(topics=frozenset([value]))
     if comparison == EQUAL and column == "partition" and isinstance(value, int):

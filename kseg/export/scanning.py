@@ -295,9 +295,7 @@ class ColumnDecoder:
         self._includes_broken = includes_broken
         self._key = min(wanted.keys) if wanted.keys is not None and len(wanted.keys) == 1 else None
         self._is_all = wanted[:4] == ALL_ROWS[:4] and self._key is None
-        self._wanted = int64s(kernel.WANTED_WIDTH)
-        self._wanted[kernel.WANTED_FIRST], self._wanted[kernel.WANTED_LAST] = wanted[:2]
-        self._wanted[kernel.WANTED_EARLIEST], self._wanted[kernel.WANTED_LATEST] = wanted[2:4]
+        self._wanted = wanted.columns
         self._expansion = expansion_buffer(scratch.max_batch_bytes)
         self.uses_headers = (
             not includes_broken

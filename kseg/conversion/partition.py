@@ -28,16 +28,7 @@ from kseg.kernel.files.system import lengthen
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import APPEND_TIME, LOG_APPEND_TIME, MAGIC_V2
 from kseg.kernel.records.building import max_bytes, single_batches
-from kseg.kernel.records.columns import (
-    WANTED_EARLIEST,
-    WANTED_FIRST,
-    WANTED_LAST,
-    WANTED_LATEST,
-    WANTED_WIDTH,
-    Collector,
-    keep,
-    stamp,
-)
+from kseg.kernel.records.columns import Collector, keep, stamp
 from kseg.kernel.scan.frames import recodable
 from kseg.limits import MAX_HEADERS
 from kseg.runtime.threads import Pipeline
@@ -49,7 +40,6 @@ from kseg.segment.writer import LogWriter, WrittenSegment
 
 if TYPE_CHECKING:
     from kseg.export.pushdown import Bounds
-    from kseg.segment.seek import OffsetStop
 
 HEADERS, PRODUCERS = "headers ({} records)", "producer ids, epochs and sequences ({} batches)"
 CONTROL = "control batches ({})"
@@ -254,12 +244,9 @@ class Converter:
         header, magic = batch.header, 2 if self._magic is None else self._magic
         _check_codec(header)
         is_bare = header.is_control or header.record_count == 0
-        if magic < MAGIC_V2:
-            if not is_bare:
-                self._check(batch)
-                yield from self._group(magic, self._fields_of(batch, magic), self._counted(batch.rows()))
+        if magic < MAGIC_V2 and is_bare:
             return
-        if is_bare or header.delete_horizon_ms is not None or self._request.batch_bytes is None:
+        if magic == MAGIC_V2 and (is_bare or header.delete_horizon_ms is not None or self._request.batch_bytes is None):
             yield from self.flush()
             is_kept = self._is_kept(header.codec) and not compression.is_refused(
                 header.codec, batch.data[HEADER_BYTES:]
@@ -371,9 +358,7 @@ def _check_codec(header: RecordBatchHeader) -> None:
 
 def _within(batch: Batch, wanted: "Bounds") -> Iterator[Rows]:
     """Yields the records of a batch that are wanted, at least one at a time. Raises UndecodableError."""
-    asked = int64s(WANTED_WIDTH)
-    asked[WANTED_FIRST], asked[WANTED_LAST] = wanted.first_offset, wanted.last_offset
-    asked[WANTED_EARLIEST], asked[WANTED_LATEST] = wanted.earliest_ms, wanted.latest_ms
+    asked = wanted.columns
     for rows in batch.rows():
         if isinstance(batch, RecordBatch):
             stamp(rows.rows, rows.count, 1 + batch.header.is_log_append_time)
@@ -538,22 +523,18 @@ class _Conversion:
         with open_segment(file, self._scratch, run_bytes=RECODED_BYTES) as reader:
             source = reader.source
             self.found.old_bytes += source.size
-            stop = None
+            items = reader.runs()
             if self._wanted is not None:
-                stop = self._begin_range(reader, file, self._wanted)
+                items = self._runs_within(reader, file, self._wanted)
             elif not file.is_07 and file.base_offset is not None:
                 self._begin_segment(file.base_offset)
             elif file.is_07 and self._writer is None:
                 self._begin_segment(self._request.first_offset)
-            for item in reader.runs():
+            for item in items:
                 if isinstance(item, Damage):
                     self._skip(item)
-                    continue
-                if stop is not None and stop.is_behind(reader.batch(item, 0, keep=False)):
-                    break
-                self._convert_run(reader, item)
-                if stop is not None and stop.is_behind_end(reader, item):
-                    break
+                else:
+                    self._convert_run(reader, item)
             if self._request.segment_bytes is None:
                 self._submit(self._converter.flush())
             self._drain()
@@ -563,17 +544,16 @@ class _Conversion:
         if self._request.segment_bytes is None:
             self._end_segments(mtime_ns)
 
-    def _begin_range(self, reader: SegmentReader, file: SegmentFile, wanted: "Bounds") -> "OffsetStop":
-        """Moves a reader to the first wanted record, found through the indexes. Returns where to stop."""
-        from kseg.export.scanning import sought
-        from kseg.segment.seek import OffsetStop
+    def _runs_within(self, reader: SegmentReader, file: SegmentFile, wanted: "Bounds") -> Iterator[Run | Damage]:
+        """Returns the items from the first wanted record, found through the indexes, to the last."""
+        from kseg.export.scanning import runs_between, sought
         from kseg.segment.slices import Slice
 
         if file.is_07:
             raise UnsupportedError(f"{file.path}: 0.7 has byte positions for offsets: convert it without a range first")
         self._segment_base = file.base_offset if self.found.segments else None
-        reader.begin_at(sought(reader, file, Slice(), wanted.first_offset, wanted.earliest_ms).start)
-        return OffsetStop(wanted.last_offset)
+        part = sought(reader, file, Slice(), wanted.first_offset, wanted.earliest_ms)
+        return runs_between(reader, file, part, wanted.last_offset)
 
     def _convert_run(self, reader: SegmentReader, run: Run) -> None:
         """Converts a run of frames; if only the codec changes, many at a time."""

@@ -479,6 +479,7 @@ def csv_lines(
 
 
 def _texts(column: Bytes, count: int) -> list[str]:
+    """Returns texts as `_text`; of ASCII without quotes in 0.6 of the time of a whole export."""
     data = bytes(column.data[: column.ends[count]])
     if not data.isascii() or b'"' in data:
         return [_text(entry) for entry in column.values(count)]

@@ -16,7 +16,7 @@ from binascii import Error as Base64Error
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
@@ -70,13 +70,9 @@ def import_records(
             path = made.add(name, is_dry)
             return None if is_dry else path
 
-        work = Import(request, folder)
-        try:
+        with closing(Import(request, folder)) as work:
             (_add_tables if request.source in _READERS else add_lines)(work, paths, request)
             work.finish()
-        except BaseException:
-            work.close()
-            raise
     for skipped in work.skipped:
         messages.warning(f"left out: {skipped}")
     for name, partition in work.partitions.items():
@@ -111,10 +107,9 @@ class RecordLine(NamedTuple):
 class BatchLine:
     """The header of a batch, with the ``records`` that follow it.
 
-    ``header``: of v2; for an older message only codec, timestamp type and largest timestamp are used.
+    ``header``: of v2; for an older message only magic, codec, timestamp type and largest timestamp are used.
     """
 
-    magic: int
     header: RecordBatchHeader
     file: SegmentFile
     position: int
@@ -275,7 +270,7 @@ class JsonLines:
         file, problems = segment_file(self._text(row, "file")), row.get("problems") or []
         if problems or not row.get("isValid", True):
             position = self._number_of(row, "position", "int64")
-            return BatchLine(MAGIC_V2, _NO_HEADER, file, position, f"{problems} at position {position} of {file.path}")
+            return BatchLine(_NO_HEADER, file, position, f"{problems} at position {position} of {file.path}")
         magic = self._number_of(row, "magic", "int16")
         if magic not in (0, 1, 2):
             raise self._bad(f"has the magic {magic}, which names no format")
@@ -303,7 +298,7 @@ class JsonLines:
             base, 0, epoch, magic, 0, attributes, last - base if magic == MAGIC_V2 else 0, base_ms, max_ms,
             producer, producer_epoch, sequence, 0,
         )  # fmt: skip
-        return BatchLine(magic, header, file, self._number_of(row, "position", "int64"), None)
+        return BatchLine(header, file, self._number_of(row, "position", "int64"), None)
 
 
 NAMELESS = "records-0"
@@ -395,7 +390,8 @@ class NewPartition(rows_writer.RowsWriter):
 
     def add_batch(self, line: BatchLine) -> None:
         """Adds a batch with its original header, in its original segment or snapshot."""
-        if line.file.epoch is not None and line.magic == MAGIC_V2:
+        header = line.header
+        if line.file.epoch is not None and header.magic == MAGIC_V2:
             self._add_to_snapshot(line)
             return
         self.flush()
@@ -403,12 +399,11 @@ class NewPartition(rows_writer.RowsWriter):
         if self._request.segment_bytes is None and segment not in (None, self._segment):
             self._end_segment()
             self._segment = segment
-        if self._request.magic not in (None, line.magic) or self._request.batch_bytes is not None:
+        if self._request.magic not in (None, header.magic) or self._request.batch_bytes is not None:
             raise KsegError("batches keep their format and size when they are read: convert the result")
-        header = line.header
         records = [each.record._replace(offset=self.numbered(each.offset)) for each in line.records]
         self.records += len(records)
-        if line.magic == MAGIC_V2:
+        if header.magic == MAGIC_V2:
             first = records[0].offset if records else header.base_offset
             if not header.base_offset <= first or self.next_offset - 1 > header.last_offset:
                 raise KsegError(f"{self.name}: records lie outside the batch at offset {header.base_offset}")
@@ -446,8 +441,9 @@ class NewPartition(rows_writer.RowsWriter):
 
     def _messages(self, line: BatchLine, records: list[rows_writer.NewRecord]) -> Iterator[rows_writer.Build]:
         """Yields a compressed message of these, or each by itself."""
-        header, rows, grouper = line.header, rows_writer.rows_of(records), rows_writer.Grouper(line.magic)
-        self._check_headers(line.magic, rows)
+        header, rows = line.header, rows_writer.rows_of(records)
+        grouper = rows_writer.Grouper(header.magic)
+        self._check_headers(header.magic, rows)
         target = self._request.target or target_of(header.codec)
         append_time = header.max_timestamp if header.is_log_append_time else None
         yield from grouper.add(rows_writer.BatchFields(target, append_time=append_time), iter([rows]), None)

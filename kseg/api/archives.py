@@ -46,7 +46,15 @@ def readable(
     spool.omits_batches = omits_batches
 
     def take(name: str, make: Callable[[], AbstractContextManager[list[Place]]]) -> list[Place]:
-        _take(name, make)
+        try:
+            with _lock:
+                _end_released()
+                if not _readers.get(name):
+                    stack = ExitStack()
+                    _opened[name] = stack, stack.enter_context(make())
+                _readers[name] = _readers.get(name, 0) + 1
+        finally:
+            _end_released_if_free()
         taken.append(name)
         return _opened[name][1]
 
@@ -67,8 +75,8 @@ def readable(
                 found.append(place)
         yield tuple(found)
     finally:
-        for path in reversed(taken):
-            _leave(path)
+        _released.extend(reversed(taken))
+        _end_released_if_free()
 
 
 @contextmanager
@@ -93,27 +101,10 @@ def places_for_output(paths: Sequence[str], reporter: Reporter) -> Iterator[list
             reporter.warning(f"{path}: {problem.code}{where}: {problem.message}")
 
 
-def _take(name: str, make: Callable[[], AbstractContextManager[list[Place]]]) -> None:
-    try:
-        with _lock:
-            _end_released()
-            if not _readers.get(name):
-                stack = ExitStack()
-                _opened[name] = stack, stack.enter_context(make())
-            _readers[name] = _readers.get(name, 0) + 1
-    finally:
-        _end_released_if_free()
-
-
-def _leave(name: str) -> None:
-    _released.append(name)
-    _end_released_if_free()
-
-
 def _end_released_if_free() -> None:
     """Closes archives and stores without readers, unless the lock is taken: its holder does so afterwards.
 
-    A garbage collection runs `_leave` in the middle of anything: in a thread for whose answer the holder of the lock
+    A garbage collection ends readers in the middle of anything: in a thread for whose answer the holder of the lock
     waits, and in the holder itself.
     """
     while _released and _lock.acquire(blocking=False):

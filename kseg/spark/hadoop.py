@@ -7,7 +7,7 @@ credentials.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -225,10 +225,13 @@ _KNOWN: Mapping[str, str] = {
 """Prefixes of properties, each with the regular expression of its names that are used."""
 
 
-def _s3_options(properties: Mapping[str, str], bucket: str) -> dict[str, Any]:
-    def get(name: str) -> str:
-        return properties.get(f"{_S3A}bucket.{bucket}.{name}") or properties.get(_S3A + name) or ""
+def _getter(properties: Mapping[str, str], *places: tuple[str, str]) -> Callable[[str], str]:
+    """Returns a function that looks for a name between each prefix and suffix, in order; "" if it is nowhere."""
+    return lambda name: next(filter(None, (properties.get(before + name + end) for before, end in places)), "")
 
+
+def _s3_options(properties: Mapping[str, str], bucket: str) -> dict[str, Any]:
+    get = _getter(properties, (f"{_S3A}bucket.{bucket}.", ""), (_S3A, ""))
     options: dict[str, Any] = {ours: get(name) for name, ours in _S3_NAMES.items() if get(name)}
     if "AnonymousAWSCredentialsProvider" in get("aws.credentials.provider"):
         options = {"anonymous": True} | {name: value for name, value in options.items() if name == "region"}
@@ -245,9 +248,7 @@ def _s3_options(properties: Mapping[str, str], bucket: str) -> dict[str, Any]:
 
 
 def _azure_options(properties: Mapping[str, str], host: str) -> dict[str, Any]:
-    def get(name: str) -> str:
-        return properties.get(f"{_AZURE}{name}.{host}") or properties.get(_AZURE + name) or ""
-
+    get = _getter(properties, (_AZURE, f".{host}"), (_AZURE, ""))
     options: dict[str, Any] = {ours: get(name) for name, ours in _AZURE_NAMES.items() if get(name)}
     if "client_id" in options and (endpoint := get(_AZURE_ENDPOINT)):
         options["tenant_id"] = urlsplit(endpoint).path.strip("/").partition("/")[0]
@@ -256,10 +257,7 @@ def _azure_options(properties: Mapping[str, str], host: str) -> dict[str, Any]:
 
 def _google_options(properties: Mapping[str, str]) -> dict[str, Any]:
     """Returns parameters of pyarrow's file system; with a key file those of gcsfs, because pyarrow takes none."""
-
-    def get(name: str) -> str:
-        return next((properties[prefix + name] for prefix in _GOOGLE if properties.get(prefix + name)), "")
-
+    get = _getter(properties, *((prefix, "") for prefix in _GOOGLE))
     kind, root = get("type"), properties.get(_GOOGLE_ROOT, "").rstrip("/")
     is_anonymous = kind == "UNAUTHENTICATED" or get("null.enable") == "true"
     key_file = get("service.account.json.keyfile")

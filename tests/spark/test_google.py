@@ -104,19 +104,16 @@ def partitions(endpoint: str, folder: str) -> set[str]:
     return {name.split("/")[2] for name in system.find(f"bucket/{folder}")}
 
 
-def test_anonymous(bucket: Bucket, endpoint: str) -> None:
-    hadoop = {"fs.gs.auth.type": "UNAUTHENTICATED", "fs.gs.storage.root.url": f"{endpoint}/"}
-    found = source(hadoop, f"{bucket.url}/archive/*-0")
-    assert read(found.reader(found.schema())) == rows_of(SOURCE)
-    assert [row["offset"] for row in copied(hadoop, f"{bucket.url}/plain/copy-0")] == list(range(50))
-    assert partitions(endpoint, "plain") == {"copy-0"}
-
-
-def test_a_key_file(bucket: Bucket, endpoint: str, key_file: str) -> None:
-    hadoop = {"fs.gs.auth.service.account.json.keyfile": key_file, "fs.gs.storage.root.url": f"{endpoint}/"}
+@pytest.mark.parametrize("folder", ["plain", "keyed"])
+def test_a_store_is_read_and_written(bucket: Bucket, endpoint: str, key_file: str, folder: str) -> None:
+    credentials = {
+        "plain": {"fs.gs.auth.type": "UNAUTHENTICATED"},
+        "keyed": {"fs.gs.auth.service.account.json.keyfile": key_file},
+    }
+    hadoop = credentials[folder] | {"fs.gs.storage.root.url": f"{endpoint}/"}
     TokenHandler.answered.clear()
     found = source(hadoop, f"{bucket.url}/archive/*-0")
     assert read(found.reader(found.schema())) == rows_of(SOURCE)
-    assert "/token" in TokenHandler.answered
-    assert [row["offset"] for row in copied(hadoop, f"{bucket.url}/keyed/copy-0")] == list(range(50))
-    assert partitions(endpoint, "keyed") == {"copy-0"}
+    assert ("/token" in TokenHandler.answered) == (folder == "keyed")
+    assert [row["offset"] for row in copied(hadoop, f"{bucket.url}/{folder}/copy-0")] == list(range(50))
+    assert partitions(endpoint, folder) == {"copy-0"}

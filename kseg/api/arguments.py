@@ -10,7 +10,7 @@ from time import time_ns
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, ParamSpec, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from kseg.errors import PathError, RequestError
+from kseg.errors import PathError, RequestError, refuse_if
 from kseg.export.pushdown import Bounds
 from kseg.formats.compressing import Codec
 from kseg.limits import MAX_BATCH_BYTES
@@ -74,6 +74,13 @@ def paths_of(given: Paths) -> tuple[str, ...]:
         if "\0" in path:
             raise PathError(f"{path!r}: no file has such a name")
     return tuple(found)
+
+
+def batch_limit_of(reading: Reading) -> int:
+    """Returns the largest size of a decompressed batch. Raises RequestError for a negative one."""
+    limit = reading["max_batch_bytes"]
+    refuse_if(limit < 0, f"max_batch_bytes={limit}: is no number of bytes")
+    return limit
 
 
 def keys_of(given: Keys | None) -> PrivateKeys:

@@ -7,8 +7,9 @@ from operator import attrgetter
 from typing import Any, NamedTuple, Unpack
 from weakref import finalize
 
+from kseg.api import arguments
 from kseg.api.archives import readable
-from kseg.api.arguments import Paths, Reading, RecordSelection, checked, includes_broken, keys_of, paths_of, wanted_of
+from kseg.api.arguments import Paths, Reading, RecordSelection, checked
 from kseg.errors import DamageError, UnsupportedError
 from kseg.export.chunk import KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Chunks
 from kseg.export.scanning import DamageLog, PartReader, ScanRequest, damage_text, is_unproven, parts_of_scan
@@ -281,9 +282,9 @@ class Log:
         """
         report = raise_damage if selection["on_damage"] == "raise" else DamageLog(logging.getLogger("kseg"))
         request = ScanRequest(
-            self._paths, wanted_of(selection), is_live=self._is_live, max_batch_bytes=self._max_batch_bytes,
-            is_committed=selection["isolation"] == "read_committed", includes_broken=includes_broken(selection),
-            ignores_log_start=selection["ignore_log_start"],
+            self._paths, arguments.wanted_of(selection), is_live=self._is_live, max_batch_bytes=self._max_batch_bytes,
+            is_committed=selection["isolation"] == "read_committed", ignores_log_start=selection["ignore_log_start"],
+            includes_broken=arguments.includes_broken(selection),
         )  # fmt: skip
         return _records(
             self, request, PartReader(request, Chunks(NAMES, chunk_bytes=CHUNK_BYTES // 8), report, usable_cores())
@@ -334,4 +335,5 @@ def open(path: Paths, **reading: Unpack[Reading]) -> Log:  # noqa: A001 - its pu
     ...         print(item)
     <Batch 00000000000000000116.log:7129 305 bytes: offsets 134..135, v2, none, crc-mismatch>
     """
-    return Log(paths_of(path), reading["live"], reading["max_batch_bytes"], keys_of(reading["private_keys"]))
+    limit, keys = arguments.batch_limit_of(reading), arguments.keys_of(reading["private_keys"])
+    return Log(arguments.paths_of(path), reading["live"], limit, keys)

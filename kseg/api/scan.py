@@ -465,7 +465,7 @@ def scan(
         numbers = frozenset([partitions] if isinstance(partitions, int) else partitions)
     request = ScanRequest(
         arguments.paths_of(path), arguments.wanted_of(reading), arguments.words_of(topics), numbers,
-        reading["isolation"] == "read_committed", reading["live"], reading["max_batch_bytes"],
+        reading["isolation"] == "read_committed", reading["live"], arguments.batch_limit_of(reading),
         arguments.keys_of(reading["private_keys"]), reading["mode"], reading["level"], reading["now"],
         includes_broken=is_included, ignores_log_start=reading["ignore_log_start"],
     )  # fmt: skip

@@ -36,6 +36,10 @@ class Number(NamedTuple):
     largest: int | None = None
     is_real: bool = False
 
+    @property
+    def shown(self) -> str:
+        return f"from {self.least} " + ("on" if self.largest is None else f"to {self.largest}")
+
 
 class Value(NamedTuple):
     """A kind: its name in the help, and the function that reads it from text, and raises ValueError."""
@@ -142,9 +146,12 @@ def filled(kind: type[T], given: Mapping[str, Any], **others: Any) -> T:
 
 def _value(declared: Option, value: Any) -> Any:
     name, kind = declared.python_name, declared.kind
-    if isinstance(kind, Value) and isinstance(value, str):
+    is_negative = isinstance(value, int) and value < 0  # which few options take, as -1 for no limit
+    if isinstance(kind, Value) and (isinstance(value, str) or is_negative):
         with errors_at(name, RequestError, of=ValueError):
-            return kind.read(value)
+            return kind.read(str(value))
+    if isinstance(kind, Number) and not kind.least <= value <= (LARGEST if kind.largest is None else kind.largest):
+        raise RequestError(f"{name}={value!r}: is no number {kind.shown}")
     if not isinstance(kind, tuple) or isinstance(kind, Number | PathKind | Value):
         return value
     if value not in kind:

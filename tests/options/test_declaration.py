@@ -64,9 +64,13 @@ def test_given_options_are_those_that_differ_from_their_defaults() -> None:
         (RecoverOptions, {"mode": "best"}, "mode='best': is neither broker nor salvage"),
         (RecoverOptions, {"topic_id": "orders"}, "topic_id: 'orders' is not a topic id"),
         (ConvertOptions, {"codec": "zip"}, "codec: "),
+        (ConvertOptions, {"batch_bytes": -1}, "batch_bytes: '-1' is no number of bytes"),
+        (StatsOptions, {"sample": -1}, "sample=-1: is no number from 1 on"),
+        (CompactOptions, {"min_cleanable_ratio": 1.5}, "min_cleanable_ratio=1.5: is no number from 0 to 1"),
+        (RetainOptions, {"retention_ms": -2}, "retention_ms: '-2' is no length of time"),
     ],
 )
-def test_a_value_that_an_option_does_not_take_is_named(kind: Any, given: dict[str, str], message: str) -> None:
+def test_a_value_that_an_option_does_not_take_is_named(kind: Any, given: dict[str, Any], message: str) -> None:
     with pytest.raises(RequestError) as raised:
         filled(kind, given)
     assert str(raised.value).startswith(message)
@@ -75,6 +79,10 @@ def test_a_value_that_an_option_does_not_take_is_named(kind: Any, given: dict[st
 def test_functions_refuse_such_values(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="policy"):
         kseg.retain(tmp_path, policy="deleted")
+    for read in (kseg.open, kseg.scan):
+        with pytest.raises(RequestError, match="max_batch_bytes=-1: is no number of bytes"):
+            read(tmp_path, max_batch_bytes=-1)
+    assert filled(RetainOptions, {"retention_ms": -1}).retention_ms == -1
 
 
 NINE = 1769850000000

@@ -2,24 +2,21 @@
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from cleaner.partitions import PAIRS, files
-from spark.drivers import environment, spark_home
+from spark.drivers import ROOT, output_of, spark_home, started
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = ROOT / "testdata/kafka-4.3.1/clients"
 
 PROGRAM = """
+import json
 import os
 import sys
 import pyspark_kseg
-from pathlib import Path
 from pyspark.sql import SparkSession
 from kseg.cli.main import run
 
@@ -35,17 +32,14 @@ spark = (
 )
 relative = os.path.relpath(logs)
 frame = spark.read.format("kseg").option("splitBytes", "2k").load(relative)
-print("records", frame.count())
 here = spark.sparkContext.parallelize(range(4), 4).map(lambda _: __import__("kseg").__file__).distinct().collect()
-print("kseg", *here)
+found = {"records": frame.count(), "kseg": here}
 ranged = frame.drop("topic", "partition").repartitionByRange(2, "offset").sortWithinPartitions("offset")
 ranged.write.format("kseg").mode("append").save(target)
-sys.stdout.flush()
-sys.stdout.flush()
 try:
     run(["dump", "--engine", "spark", "--format", "json", "-o", "dumped", relative])
 except SystemExit as end:
-    print("dump", end.code, flush=True)
+    print(json.dumps(found | {"dump": end.code}), flush=True)
 run(["compact", "--engine", "spark", "--quiet", *sys.argv[4:], partition])
 """
 
@@ -62,26 +56,11 @@ def installed(tmp_path: Path) -> Path:
 def test_executors_read_write_and_compact(tmp_path: Path, installed: Path, needs_java: None) -> None:
     pair = PAIRS[2]
     partition, home = pair.copy(tmp_path), spark_home(tmp_path / "spark")
-    (tmp_path / "program.py").write_text(PROGRAM, "utf-8")
     options = [option for option in pair.options if option not in ("--memory", "1M")]
     source = CLIENTS / "librdkafka-gzip-0"
-    given = environment(tmp_path) | {"PYTHONPATH": str(installed), "SPARK_HOME": str(home)}
-    command = [
-        sys.executable,
-        "-P",
-        str(tmp_path / "program.py"),
-        str(source),
-        str(partition),
-        str(tmp_path / "copy-0"),
-    ]
-    done = subprocess.run(
-        [*command, *options], cwd=tmp_path, env=given, capture_output=True, text=True, check=False, timeout=580
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    lines = dict(
-        line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("records", "kseg ", "dump "))
-    )
-    assert lines == {"records": "240", "kseg": str(installed / "kseg/__init__.py"), "dump": "0"}
+    arguments, given = (source, partition, tmp_path / "copy-0", *options), {"PYTHONPATH": str(installed)}
+    found = output_of(started(tmp_path, PROGRAM, *arguments, **given, SPARK_HOME=str(home)), tmp_path)
+    assert found == {"records": 240, "kseg": [str(installed / "kseg/__init__.py")], "dump": 0}
     assert f'"file":"{os.path.relpath(source, tmp_path)}/' in (tmp_path / "dumped").read_text("utf-8")
     assert files(partition, ".log", ".index", ".timeindex", ".txnindex") == files(
         pair.after, ".log", ".index", ".timeindex", ".txnindex"

@@ -43,9 +43,6 @@ from kseg.stores.source import STANDARD_INPUT
 Conversion = Callable[[str, list[segment_files.SegmentFile], ConvertOptions, str | None], Converted]
 """Converts segments, as `kseg.conversion.partition.convert_segments`."""
 
-_CARRIED = (TRANSACTION_INDEX, SNAPSHOT)
-_UNFINISHED = (CLEANED, SWAP)
-
 
 def segments_of(directory: str) -> list[segment_files.SegmentFile]:
     """Returns the segments of a partition that can be converted. Raises PathError, UnsupportedError."""
@@ -54,7 +51,7 @@ def segments_of(directory: str) -> list[segment_files.SegmentFile]:
     found = segment_files.list_segments(directory)
     if not found:
         raise PathError(f"{directory}: holds no segments")
-    if unfinished := [name for name in sorted(Place(directory).names()) if name.endswith(_UNFINISHED)]:
+    if unfinished := [name for name in sorted(Place(directory).names()) if name.endswith((CLEANED, SWAP))]:
         raise UnsupportedError(f"{directory}/{unfinished[0]}: a cleaning was interrupted; kseg recover finishes it")
     return found
 
@@ -91,8 +88,8 @@ def rewrite(
         made.carried = [LEADER_EPOCHS] if (Place(directory) / LEADER_EPOCHS).exists() else []
         if made.has_same_segments:
             stays = SIDE_SUFFIXES if keeps_batches else tuple(suffix for suffix in SIDE_SUFFIXES if suffix != SNAPSHOT)
-            carried = [name for name in sorted(Place(directory).names()) if name.endswith(_CARRIED)]
-            made.carried += [name for name in carried if name.endswith(stays) or name == first]
+            names = [name for name in Place(directory).names() if name.endswith((TRANSACTION_INDEX, SNAPSHOT))]
+            made.carried += [name for name in sorted(names) if name.endswith(stays) or name == first]
     if folder is not None and not (stays == SIDE_SUFFIXES and LEADER_EPOCHS in made.carried):
         path = Place(directory or "") / first
         is_continued = directory is not None and first and path.exists()

@@ -8,7 +8,6 @@ from functools import reduce
 from typing import Any, NamedTuple, TypeVar
 
 from kseg.export import pa
-from kseg.kernel.records.columns import WANTED_WIDTH
 from kseg.segment.files import LAST_OFFSET
 
 T = TypeVar("T")
@@ -19,10 +18,7 @@ LARGEST = LAST_OFFSET
 
 
 class Bounds(NamedTuple):
-    """Rows for which a filter can be true. Ranges include both ends; None stands for all names, numbers or keys.
-
-    The ranges come first, in the order of WANTED_* of `kseg.kernel.records.columns`.
-    """
+    """Rows for which a filter can be true. Ranges include both ends; None stands for all names, numbers or keys."""
 
     first_offset: int = LEAST
     last_offset: int = LARGEST
@@ -39,8 +35,8 @@ class Bounds(NamedTuple):
 
     @property
     def columns(self) -> memoryview:
-        """The ranges as ``wanted`` of `kseg.kernel.records.columns`."""
-        return memoryview(array("q", self[:WANTED_WIDTH]))
+        """The ranges as ``wanted`` of `kseg.kernel.records.columns`, in the order of WANTED_*."""
+        return memoryview(array("q", (self.first_offset, self.last_offset, self.earliest_ms, self.latest_ms)))
 
     @property
     def has_all_times(self) -> bool:

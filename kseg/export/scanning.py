@@ -28,7 +28,6 @@ from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, LEGACY_FLAGS, MAGIC_V2, V2_FLAGS
 from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, DONE, HEADER_WIDTH, MORE_HEADERS, ROW_CHECK, ROW_WIDTH
 from kseg.kernel.records import columns as kernel
-from kseg.kernel.records.columns import HeaderOffsets, keep_key
 from kseg.limits import LONG_RUN_BYTES, MAX_BATCH_BYTES, MAX_HEADERS
 from kseg.node.log_starts import LogStarts
 from kseg.node.paths import expanded
@@ -317,7 +316,7 @@ class ColumnDecoder:
         if not self.uses_headers:
             yield from self._records(run)
             return
-        headers, offsets = self._reader.headers(run), HeaderOffsets(self._scratch.max_batch_bytes)
+        headers, offsets = self._reader.headers(run), kernel.HeaderOffsets(self._scratch.max_batch_bytes)
         while True:
             yield from self._chunks.add_offsets(offsets, headers, run.count, self._wanted)
             given = offsets.next_given(headers, run.count)
@@ -365,7 +364,7 @@ class ColumnDecoder:
     def _keep(self, rows: Rows) -> None:
         rows.count = kernel.keep(rows.rows, rows.count, self._wanted)
         if self._key is not None:
-            rows.count = keep_key(rows.payload, rows.rows, rows.count, self._key)
+            rows.count = kernel.keep_key(rows.payload, rows.rows, rows.count, self._key)
 
     def _batch(self, run: Run, i: int) -> Items:
         """Decodes one batch."""

@@ -471,10 +471,9 @@ def record_batches(task: Any, options: Options, schema: types.StructType) -> Ite
     with readable_parts(task, remote, options) as parts:
         if options.mode == "records":
             yield from _records(parts, options, columns)
-        elif options.mode == "counts":
-            yield from arrow.record_batches(_counts(parts, options), columns)
         else:
-            yield from arrow.record_batches(_batches(parts, options), columns)
+            rows = _counts if options.mode == "counts" else _batches
+            yield from arrow.record_batches(rows(parts, options), columns)
 
 
 @cache

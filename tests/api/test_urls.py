@@ -19,8 +19,7 @@ GZIP = CLIENTS / "librdkafka-gzip-0"
 def store(tmp_path: Path) -> Iterator[str]:
     memory = fsspec.filesystem("memory")
     for partition in CLIENTS.glob("librdkafka-*-0"):
-        for file in partition.iterdir():
-            memory.pipe_file(f"/bucket/logs/{partition.name}/{file.name}", file.read_bytes())
+        memory.put(str(partition), f"/bucket/logs/{partition.name}", recursive=True)
     with tarfile.open(tmp_path / "logs.tar.gz", "w:gz") as made:
         made.add(GZIP, GZIP.name)
     memory.pipe_file("/bucket/old/logs.tar.gz", (tmp_path / "logs.tar.gz").read_bytes())

@@ -15,22 +15,8 @@ from hypothesis import strategies as st
 
 from kseg.conversion import record_files
 from kseg.conversion.record_files import ARROW, CSV_COLUMNS, GROUP_BYTES, PARQUET, TableWriter, csv_lines
+from kseg.export import chunk
 from kseg.export.arrow import schema
-from kseg.export.chunk import (
-    HEADER_ENDS,
-    HEADER_KEYS,
-    HEADER_VALUES,
-    HEADERS,
-    KEY,
-    NAMES,
-    OFFSET,
-    TIMESTAMP,
-    TIMESTAMP_TYPE,
-    VALUE,
-    Bytes,
-    Chunk,
-    Chunks,
-)
 from kseg.formats.json_values import bytes_value
 from kseg.output.notices import on_one_line
 from output.feeding import MemorySink
@@ -201,34 +187,34 @@ WITH_HEADERS = st.tuples(
 )
 
 
-def fill(column: Bytes, values: list[bytes | None]) -> None:
+def fill(column: chunk.Bytes, values: list[bytes | None]) -> None:
     for i, value in enumerate(values):
         column.ends[i + 1] = column.ends[i] + len(value or b"")
         column.data[column.ends[i] : column.ends[i + 1]] = value or b""
         column.valid[i >> 3] |= (value is not None) << (i & 7)
 
 
-def chunk_of(records: list[Record]) -> Chunk:
-    chunk: Chunk = Chunks(NAMES, rows=max(len(records), 1))._chunk
-    chunk.count = len(records)
+def chunk_of(records: list[Record]) -> chunk.Chunk:
+    found: chunk.Chunk = chunk.Chunks(chunk.NAMES, rows=max(len(records), 1))._chunk
+    found.count = len(records)
     keys: list[bytes | None] = []
     values: list[bytes | None] = []
-    assert chunk.valid is not None
+    assert found.valid is not None
     for i, (offset, time, kind, _, _, headers) in enumerate(records):
-        chunk.numbers[OFFSET][i], chunk.numbers[TIMESTAMP][i] = offset, time or 0
-        chunk.numbers[TIMESTAMP_TYPE][i] = kind
-        chunk.valid[i >> 3] |= (time is not None) << (i & 7)
+        found.numbers[chunk.OFFSET][i], found.numbers[chunk.TIMESTAMP][i] = offset, time or 0
+        found.numbers[chunk.TIMESTAMP_TYPE][i] = kind
+        found.valid[i >> 3] |= (time is not None) << (i & 7)
         keys += [key for key, _ in headers]
         values += [value for _, value in headers]
-        chunk.numbers[HEADER_ENDS][i + 1] = len(keys)
-    for name, column in ((KEY, 3), (VALUE, 4)):
+        found.numbers[chunk.HEADER_ENDS][i + 1] = len(keys)
+    for name, column in ((chunk.KEY, 3), (chunk.VALUE, 4)):
         texts: list[Any] = [record[column] for record in records]
-        chunk.bytes[name] = Bytes(max(len(records), 1), sum(len(text or b"") for text in texts) + 1)
-        fill(chunk.bytes[name], texts)
-    for name, texts in ((HEADER_KEYS, keys), (HEADER_VALUES, values)):
-        chunk.bytes[name] = Bytes(len(texts) + 1, sum(len(text or b"") for text in texts) + 1)
-        fill(chunk.bytes[name], texts)
-    return chunk
+        found.bytes[name] = chunk.Bytes(max(len(records), 1), sum(len(text or b"") for text in texts) + 1)
+        fill(found.bytes[name], texts)
+    for name, texts in ((chunk.HEADER_KEYS, keys), (chunk.HEADER_VALUES, values)):
+        found.bytes[name] = chunk.Bytes(len(texts) + 1, sum(len(text or b"") for text in texts) + 1)
+        fill(found.bytes[name], texts)
+    return found
 
 
 def text(data: bytes | None) -> str:
@@ -244,9 +230,9 @@ def test_lines_are_those_of_each_record_and_can_be_read(records: list[Record], t
     assert len(rows) == len(records)
     for row, (offset, time, kind, key, value, headers) in zip(rows, records, strict=True):
         assert dict(zip(CSV_COLUMNS, row, strict=True)) == {
-            "topic": place, "partition": "7", OFFSET: str(offset), TIMESTAMP: "" if time is None else str(time),
-            TIMESTAMP_TYPE: {-1: "", 0: "CreateTime", 1: "LogAppendTime"}[kind], KEY: text(key), VALUE: text(value),
-            HEADERS: row[7],
+            "topic": place, "partition": "7", "offset": str(offset), "timestamp": "" if time is None else str(time),
+            "timestampType": {-1: "", 0: "CreateTime", 1: "LogAppendTime"}[kind], "key": text(key),
+            "value": text(value), "headers": row[7],
         }  # fmt: skip
         assert json.loads(row[7]) == [{"key": bytes_value(name), "value": bytes_value(of)} for name, of in headers]
 

@@ -106,8 +106,11 @@ def partitions(endpoint: str, folder: str) -> set[str]:
 
 @pytest.mark.parametrize("folder", ["plain", "keyed"])
 def test_a_store_is_read_and_written(bucket: Bucket, endpoint: str, key_file: str, folder: str) -> None:
-    keyed, anonymous = ("fs.gs.auth.service.account.json.keyfile", key_file), ("fs.gs.auth.type", "UNAUTHENTICATED")
-    hadoop = dict([keyed if folder == "keyed" else anonymous], **{"fs.gs.storage.root.url": f"{endpoint}/"})
+    credentials = {
+        "plain": {"fs.gs.auth.type": "UNAUTHENTICATED"},
+        "keyed": {"fs.gs.auth.service.account.json.keyfile": key_file},
+    }
+    hadoop = credentials[folder] | {"fs.gs.storage.root.url": f"{endpoint}/"}
     TokenHandler.answered.clear()
     found = source(hadoop, f"{bucket.url}/archive/*-0")
     assert read(found.reader(found.schema())) == rows_of(SOURCE)

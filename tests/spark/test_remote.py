@@ -1,5 +1,6 @@
 """Remote storage in Spark: the rows of the local partition, and tasks that read only their chunks."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,11 +91,7 @@ def test_tasks_hold_paths_of_keys_and_no_key() -> None:
 
 def test_unwanted_topics_need_no_key(tmp_path: Path) -> None:
     store = copied("zstd", tmp_path)
-    for path in store_of("enc").rglob("*"):
-        if path.is_file():
-            target = store / path.relative_to(store_of("enc"))
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(path.read_bytes())
+    shutil.copytree(store_of("enc"), store, dirs_exist_ok=True)
     assert {row["topic"] for row in rows_of(store, subscribe="t-roll")} == {"t-roll"}
     with pytest.raises(KsegError, match="k1"):
         rows_of(store)
@@ -102,10 +99,7 @@ def test_unwanted_topics_need_no_key(tmp_path: Path) -> None:
 
 def test_objects_at_a_url() -> None:
     fsspec = pytest.importorskip("fsspec")
-    memory = fsspec.filesystem("memory")
-    for path in store_of("both").rglob("*"):
-        if path.is_file():
-            memory.pipe_file(f"/remote/tier/{path.relative_to(store_of('both'))}", path.read_bytes())
+    fsspec.filesystem("memory").put(str(store_of("both")), "/remote/tier", recursive=True)
     found = rows_of("memory://remote/tier", privateKeys=KEYS, splitBytes="10k")
     assert found == rows_of(store_of("both"), privateKeys=KEYS)
 

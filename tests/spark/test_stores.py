@@ -25,8 +25,7 @@ def store() -> str:
     """Partitions in fsspec's memory file system."""
     memory = fsspec.filesystem("memory")
     for partition in CLIENTS.glob("librdkafka-*-0"):
-        for file in partition.iterdir():
-            memory.pipe_file(f"/archive/{partition.name}/{file.name}", file.read_bytes())
+        memory.put(str(partition), f"/archive/{partition.name}", recursive=True)
     memory.pipe_file("/archive/meta.properties", b"version=1\n")
     return "memory://archive"
 

@@ -31,7 +31,7 @@ PARTITIONS = [
     PLAIN,
     TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0",
 ]
-ROOT_FILES = sorted(path for path in (LOGS).iterdir() if path.is_file())
+ROOT_FILES = sorted(path for path in LOGS.iterdir() if path.is_file())
 MARKER = ".kafka_cleanshutdown"
 ERAS = "0.8.2 0.10.2 0.11.0 1.1 2.0 2.2 2.4 2.8.2 3.0 3.3 3.5 3.9 4.0 4.1 4.3 4.4".split()
 VALUES = {

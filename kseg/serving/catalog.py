@@ -125,9 +125,6 @@ class Catalog:
                 self.id_of(topic)
         return self._by_id.get(topic_id)
 
-    def close(self) -> None:
-        self.segments.close()
-
 
 def _partition_of(part: str) -> tuple[str, int] | None:
     """Returns the topic and number of a partition directory, or of a segment in one."""

@@ -12,7 +12,7 @@ from kseg.formats.schema import ZERO_UUID
 from kseg.node.coordinators import Partition
 from kseg.serving.catalog import Catalog, ServedTopic
 from kseg.serving.groups import EMPTY, STABLE, Commit, GroupCoordinator, commits_in
-from kseg.serving.logs import NONE, OUT_OF_RANGE, FetchAnswer, Records, Steps, step
+from kseg.serving.logs import EARLIEST, EARLIEST_LOCAL, LATEST, NONE, OUT_OF_RANGE, FetchAnswer, Records, Steps, step
 from kseg.serving.protocol import Request, served_versions
 
 READ_ONLY = "kseg serve is read-only: nothing is ever written"
@@ -137,7 +137,7 @@ class Answers:
                         found |= {"timestamp": offset.timestamp, "offset": offset.offset}
                     elif not _is_missing(self.catalog.topics.get(topic["name"]), number):
                         found["errorCode"] = UNKNOWN_TOPIC
-                    elif -5 < each["timestamp"] < 0:
+                    elif each["timestamp"] in (LATEST, EARLIEST, EARLIEST_LOCAL):
                         found["offset"] = 0
                 except (KsegError, OSError) as error:
                     found["errorCode"] = self._failed(error)

@@ -96,7 +96,7 @@ class Answers:
         return found
 
     async def _DescribeTopicPartitions(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        names = sorted({each["name"] for each in request.values["topics"]})
+        names = sorted({each["name"] for each in request.values["topics"]} or self.catalog.topics)  # none stand for all
         cursor, limit = request.values["cursor"], min(max(request.values["responsePartitionLimit"], 1), 2000)
         start, after = (cursor["topicName"], cursor["partitionIndex"]) if cursor else ("", 0)
         found: list[dict[str, Any]] = []

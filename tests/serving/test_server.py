@@ -81,6 +81,9 @@ def test_partitions_of_a_topic_are_described_in_parts(peer: Peer) -> None:
     found = peer.ask("DescribeTopicPartitions", 0, **asked)
     assert [(each["name"], len(each["partitions"])) for each in found["topics"]] == [("empty", 1), ("orders", 1)]
     assert found["nextCursor"] == {"topicName": "orders", "partitionIndex": 1}
+    everything = peer.ask("DescribeTopicPartitions", 0, **asked | {"topics": [], "responsePartitionLimit": 99})
+    all_topics = peer.ask("Metadata", 12, topics=None)["topics"]
+    assert [each["name"] for each in everything["topics"]] == sorted(each["name"] for each in all_topics)
     rest = peer.ask("DescribeTopicPartitions", 0, **asked | {"cursor": found["nextCursor"]})
     assert [part["partitionIndex"] for part in rest["topics"][0]["partitions"]] == [1]
     assert rest["nextCursor"] is None

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from itertools import islice
 from operator import itemgetter
@@ -191,21 +191,13 @@ class Siblings:
     compared with them, but each of their files is listed, read and weighed only once."""
 
     def __init__(self) -> None:
-        self._places: dict[str, list[tuple[tuple[str, int] | None, str]]] = {}
-        self._siblings: dict[str, _Sibling] = {}
-        self._digests: dict[tuple[str, int, int], bytes | None] = {}
+        self._partitions, self._sibling, self._digest = cache(list_partitions), cache(_Sibling), cache(_digest)
 
     def beside(self, own: tuple[str, int], root: str) -> Iterator[_Sibling]:
         """Yields the partitions of a directory that have another name. Raises PathError."""
-        if root not in self._places:
-            paths = list_partitions(root)
-            self._places[root] = [(parse_partition_name(os.path.basename(path)), path) for path in paths]
-        for place, path in self._places[root]:
-            if place == own:
-                continue
-            if path not in self._siblings:
-                self._siblings[path] = _Sibling(path)
-            yield self._siblings[path]
+        for path in self._partitions(root):
+            if parse_partition_name(os.path.basename(path)) != own:
+                yield self._sibling(path)
 
     def holds(self, path: str, segment: WeighedSegment, *ranges: tuple[int, int]) -> bool:
         """Whether a file has the same bytes as a segment at these positions and sizes. Where the first ones differ, as
@@ -217,15 +209,13 @@ class Siblings:
             for each in ((position, min(size, _HEAD_BYTES)), *ranges)
         )
 
-    def _digest(self, path: str, position: int, size: int) -> bytes | None:
-        """Returns the SHA-256 of a range of a file, None if it cannot be read."""
-        key = path, position, size
-        if key not in self._digests:
-            self._digests[key] = None
-            with suppress(PathError, OSError), open_source(path) as source:
-                if position + size <= source.size:
-                    self._digests[key] = sha256(source.buffer[position : position + size]).digest()
-        return self._digests[key]
+
+def _digest(path: str, position: int, size: int) -> bytes | None:
+    """Returns the SHA-256 of a range of a file, None if it cannot be read."""
+    with suppress(PathError, OSError), open_source(path) as source:
+        if position + size <= source.size:
+            return sha256(source.buffer[position : position + size]).digest()
+    return None
 
 
 def foreign_segments(

@@ -640,11 +640,6 @@ def quorum_of(directory: str, server: ServerProperties | None = None) -> Quorum:
     return Quorum(number, directory_id, voters)
 
 
-def is_only_voter(directory: str, server: ServerProperties | None = None) -> bool | None:
-    """Whether this copy of the log is that of the only voter of its quorum; None if its files do not tell."""
-    return quorum_of(directory, server).is_alone
-
-
 def properties_of(directory: str) -> text_files.MetaProperties:
     """Reads the meta.properties of a log directory. Raises PathError."""
     path = Place(directory) / text_files.META_PROPERTIES

@@ -449,7 +449,7 @@ class Coordinators:
 
     def _logs(self, topic: str) -> list[list[SegmentFile]]:
         """Returns the .log files of each partition of a topic; of several copies those of the one that ends last, which
-        the others fetch. None at all if they cannot be listed."""
+        the others fetch. An empty list if they cannot be listed."""
         paths: dict[Partition, list[str]] = defaultdict(list)
         scratch = Scratch()
 

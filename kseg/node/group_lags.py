@@ -1,4 +1,4 @@
-"""What `kseg groups` adds to the committed offsets: records in a lag, coordinators, share groups.
+"""What `kseg groups` adds to the committed offsets: records in a lag, partitions of __consumer_offsets, share groups.
 
 Source: ShareCoordinatorShard of Kafka 4.4.0; KIP-932.
 """

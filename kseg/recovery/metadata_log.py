@@ -38,7 +38,7 @@ from kseg.formats.rows import Scratch
 from kseg.formats.schema import ZERO_UUID
 from kseg.formats.suffixes import LOG, SNAPSHOT
 from kseg.node import metadata_image
-from kseg.node.cluster_metadata import Raft, is_only_voter, load_readable, load_snapshot, properties_of, read_raft
+from kseg.node.cluster_metadata import Raft, load_readable, load_snapshot, properties_of, quorum_of, read_raft
 from kseg.node.coordinators import Coordinators
 from kseg.node.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved, topic_id_at
 from kseg.node.metadata_image import MetadataImage, PartitionImage, TopicImage, unstartable
@@ -637,7 +637,7 @@ class RewritePlanner(Planner):
 
     def snapshot(self, directory: str) -> NewSnapshot:
         """Returns what replaces the log. Raises KsegError where it must not be replaced."""
-        if is_only_voter(directory, self.options.server) is False:
+        if quorum_of(directory, self.options.server).is_alone is False:
             raise KsegError(
                 f"{directory}: by the voters of the log, this node is not the only one: kseg recover cuts it at "
                 "the damage, and the node fetches the rest; kseg quorum --survivor goes on with one voter if most are "

@@ -12,7 +12,7 @@ from kseg.formats.schema import ZERO_UUID
 from kseg.node.coordinators import Partition
 from kseg.serving.catalog import Catalog, ServedTopic
 from kseg.serving.groups import EMPTY, STABLE, Commit, GroupCoordinator, commits_in
-from kseg.serving.logs import NONE, OUT_OF_RANGE, FetchAnswer, Records, Steps, step
+from kseg.serving.logs import EARLIEST, EARLIEST_LOCAL, LATEST, NONE, OUT_OF_RANGE, FetchAnswer, Records, Steps, step
 from kseg.serving.protocol import Request, served_versions
 
 READ_ONLY = "kseg serve is read-only: nothing is ever written"
@@ -50,7 +50,7 @@ class Answers:
     def __init__(self, catalog: Catalog, cluster_id: str, work: Work, tell: Callable[[str], None]) -> None:
         self.catalog, self.cluster_id, self.groups = catalog, cluster_id, GroupCoordinator()
         self._work, self._tell = work, tell
-        self._stored: asyncio.Task[None] | None = None
+        self._stored: asyncio.Future[Any] | None = None
         self._told = set[str]()
 
     async def of(self, request: Request, peer: Peer) -> dict[str, Any] | None:
@@ -88,7 +88,7 @@ class Answers:
                 {
                     "errorCode": error, "name": topic.name if topic is not None else name,
                     "topicId": self.catalog.id_of(topic) if topic is not None else topic_id,
-                    "isInternal": topic is not None and topic.is_internal,
+                    "isInternal": topic is not None and topic.name.startswith("__"),
                     "partitions": [] if topic is None else [_partition(n) for n in range(topic.partitions)],
                 }
             )  # fmt: skip
@@ -96,7 +96,7 @@ class Answers:
         return found
 
     async def _DescribeTopicPartitions(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        names = sorted({each["name"] for each in request.values["topics"]})
+        names = sorted({each["name"] for each in request.values["topics"]} or self.catalog.topics)  # none stand for all
         cursor, limit = request.values["cursor"], min(max(request.values["responsePartitionLimit"], 1), 2000)
         start, after = (cursor["topicName"], cursor["partitionIndex"]) if cursor else ("", 0)
         found: list[dict[str, Any]] = []
@@ -137,7 +137,7 @@ class Answers:
                         found |= {"timestamp": offset.timestamp, "offset": offset.offset}
                     elif not _is_missing(self.catalog.topics.get(topic["name"]), number):
                         found["errorCode"] = UNKNOWN_TOPIC
-                    elif -5 < each["timestamp"] < 0:
+                    elif each["timestamp"] in (LATEST, EARLIEST, EARLIEST_LOCAL):
                         found["offset"] = 0
                 except (KsegError, OSError) as error:
                     found["errorCode"] = self._failed(error)
@@ -242,12 +242,8 @@ class Answers:
     async def _read_stored(self) -> None:
         """Reads what real groups have committed, once."""
         if self._stored is None:
-
-            async def read() -> None:
-                self.groups.stored = await self._work(commits_in(self.catalog.offsets_logs))
-
-            self._stored = asyncio.create_task(read())
-        await asyncio.shield(self._stored)
+            self._stored = asyncio.ensure_future(self._work(commits_in(self.catalog.offsets_logs)))
+        self.groups.stored = await asyncio.shield(self._stored)
 
     async def _OffsetCommit(self, request: Request, _peer: Peer) -> dict[str, Any]:
         commits, unknown = dict[Partition, Commit](), dict[Partition, int]()

@@ -35,10 +35,6 @@ class ServedTopic:
         """The number of partitions that clients are told of: they count from 0."""
         return max(self.logs) + 1
 
-    @property
-    def is_internal(self) -> bool:
-        return self.name.startswith("__")
-
     def stored_id(self) -> str | None:
         """Returns the id in the first partition.metadata that has one."""
         places = (place for number in sorted(self.logs) for place in self.logs[number].places)
@@ -128,9 +124,6 @@ class Catalog:
             for topic in self.topics.values():
                 self.id_of(topic)
         return self._by_id.get(topic_id)
-
-    def close(self) -> None:
-        self.segments.close()
 
 
 def _partition_of(part: str) -> tuple[str, int] | None:

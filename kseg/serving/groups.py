@@ -223,15 +223,16 @@ class Group:
         return NONE if given == self.generation else ILLEGAL_GENERATION
 
     def heard(self, member: GroupMember) -> None:
-        """Starts the member's session timeout anew."""
+        """Starts the member's session timeout anew; one that waits for others to join has none."""
         if member.expiry is not None:
             member.expiry.cancel()
-        loop = asyncio.get_running_loop()
-        member.expiry = loop.call_later(member.session_ms / 1000, self.leave, member)
+        if member.joining is None:
+            loop = asyncio.get_running_loop()
+            member.expiry = loop.call_later(member.session_ms / 1000, self.leave, member)
 
     def leave(self, member: GroupMember) -> None:
         """Takes a member out; the others join again."""
-        if self.members.get(member.id) is member and member.joining is None:
+        if self.members.get(member.id) is member:
             self._drop(member)
             if self.members:
                 self._rebalance()

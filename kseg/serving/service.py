@@ -79,7 +79,7 @@ class Service:
     def close(self) -> None:
         """Reports the end, and frees the port and temporary files."""
         self._listening.close()
-        self.catalog.close()
+        self.catalog.segments.close()
         done = self.server
         self._report(
             {

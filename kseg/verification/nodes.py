@@ -269,11 +269,11 @@ class NodeCheck:
         if self.node.metadata is None or topics is None:
             return None
         if not topics.knows_partitions:
-            from kseg.node.cluster_metadata import is_only_voter  # few metadata logs are damaged
+            from kseg.node.cluster_metadata import quorum_of  # few metadata logs are damaged
 
             with suppress(KsegError, OSError):
-                is_alone = is_only_voter(Place(self.node.metadata.path) / METADATA_PARTITION, self.node.server)
-                topics = topics.at_start() if is_alone else None
+                quorum = quorum_of(Place(self.node.metadata.path) / METADATA_PARTITION, self.node.server)
+                topics = topics.at_start() if quorum.is_alone else None
         return topics if topics is not None and topics.image.brokers and topics.knows_partitions else None
 
     def strays(self) -> list[str] | None:

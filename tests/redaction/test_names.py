@@ -16,7 +16,7 @@ from kseg.decoders.schemas import TRANSACTION_STATE
 from kseg.formats.control import parse_control
 from kseg.redaction.internal_records import CoordinatorRule, SchemasRule, of_control, rule_for
 from kseg.redaction.pseudonyms import Pseudonyms
-from kseg.sidefiles.hash_order import string_hash
+from kseg.sidefiles.hash_order import coordinator_partition, string_hash
 from verification.partitions import TESTDATA
 
 NAMES = Pseudonyms()
@@ -98,6 +98,13 @@ def test_a_group_keeps_its_hash(group: str) -> None:
     found = NAMES.identity(group.encode())
     assert found == NAMES.identity(group.encode()) != group.encode()
     assert string_hash(found.decode()) == string_hash(group)
+
+
+def test_a_group_that_is_too_short_for_its_hash_keeps_its_partition() -> None:
+    for number in range(100):
+        group = f"team{number:03}"  # of a negative hash
+        found = NAMES.identity(group.encode()).decode()
+        assert coordinator_partition(found, 50) == coordinator_partition(group, 50)
 
 
 def test_short_names_stay_different() -> None:

@@ -103,6 +103,17 @@ async def test_those_who_stay_share_anew_when_one_leaves(found: GroupCoordinator
 
 
 @played
+async def test_one_that_leaves_while_it_joins_is_not_waited_for(found: GroupCoordinator) -> None:
+    first, second = await two(found)
+    waiting = asyncio.create_task(found.join(joining(second["memberId"], "range", "other"), "client", "/host"))
+    await asyncio.sleep(0)
+    found.leave({"groupId": "g", "memberId": second["memberId"]})
+    assert (await waiting)["errorCode"] == UNKNOWN_MEMBER
+    (again,) = await joined(found, joining(first["memberId"]))
+    assert [each["memberId"] for each in again["members"]] == [first["memberId"]]
+
+
+@played
 async def test_a_silent_member_is_left_out(found: GroupCoordinator) -> None:
     first, second = await joined(found, joining(), joining("", session_ms=100))
     while second["memberId"] in [each.id for each in found.of("g").members.values()]:

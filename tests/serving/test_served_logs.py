@@ -223,7 +223,7 @@ def test_remote_segments_are_joined_with_local_ones(variant: str, tmp_path: Path
         result(log.complete())
         found = fetch(log, log.log_start, 1 << 30)
         (tmp_path / "all.log").write_bytes(_served_bytes(catalog, found.records))
-        catalog.close()
+        catalog.segments.close()
     got = [
         record.offset
         for batch in kseg.open(tmp_path / "all.log")

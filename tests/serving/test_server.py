@@ -47,15 +47,12 @@ def test_topics_have_all_partitions_up_to_the_highest(kseg_server: Serve) -> Non
         (topic,) = found["topics"]
         assert [part["partitionIndex"] for part in topic["partitions"]] == [0, 1]
         assert [(one["nodeId"], one["host"]) for one in found["brokers"]] == [(0, "127.0.0.1")]
-        offsets = [{"partitionIndex": number, "timestamp": -1} for number in (0, 1, 2)]
-        (topic,) = peer.ask("ListOffsets", 5, replicaId=-1, topics=[{"name": "codec-mix", "partitions": offsets}])[
-            "topics"
-        ]
-        assert [(part["errorCode"], part["offset"]) for part in topic["partitions"]] == [
-            (0, 0),
-            (0, 240),
-            (NO_TOPIC, -1),
-        ]
+        asked = [(0, -1), (0, -2), (0, -3), (0, 5), (1, -1), (2, -1)]
+        offsets = [{"partitionIndex": number, "timestamp": time} for number, time in asked]
+        found = peer.ask("ListOffsets", 7, replicaId=-1, topics=[{"name": "codec-mix", "partitions": offsets}])
+        answers = [(part["errorCode"], part["offset"]) for part in found["topics"][0]["partitions"]]
+        # A partition that is not there is like an empty one, which has no record with a newest or any other timestamp.
+        assert answers == [(0, 0), (0, 0), (0, -1), (0, -1), (0, 240), (NO_TOPIC, -1)]
 
 
 def test_topics_are_asked_for_by_name_and_id(peer: Peer) -> None:
@@ -84,6 +81,9 @@ def test_partitions_of_a_topic_are_described_in_parts(peer: Peer) -> None:
     found = peer.ask("DescribeTopicPartitions", 0, **asked)
     assert [(each["name"], len(each["partitions"])) for each in found["topics"]] == [("empty", 1), ("orders", 1)]
     assert found["nextCursor"] == {"topicName": "orders", "partitionIndex": 1}
+    everything = peer.ask("DescribeTopicPartitions", 0, **asked | {"topics": [], "responsePartitionLimit": 99})
+    all_topics = peer.ask("Metadata", 12, topics=None)["topics"]
+    assert [each["name"] for each in everything["topics"]] == sorted(each["name"] for each in all_topics)
     rest = peer.ask("DescribeTopicPartitions", 0, **asked | {"cursor": found["nextCursor"]})
     assert [part["partitionIndex"] for part in rest["topics"][0]["partitions"]] == [1]
     assert rest["nextCursor"] is None

@@ -287,15 +287,13 @@ def test_damage_makes_open_transactions_uncertain() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda table: replay(table, int64s(15), 0, 1),
         lambda table: replay(table, int64s(16), -1, 1),
-        lambda table: table.use(int64s(0), int64s(0)),
-        lambda table: table.use(int64s(16 * kernel.ENTRY_WIDTH), int64s(16)),
         lambda table: table.use(int64s(16 * kernel.ENTRY_WIDTH), int64s(33)),
-        lambda table: table.load([1] * kernel.ENTRY_WIDTH),
     ],
+    ids=["a row before the first", "slots that are no power of two"],
 )
-def test_buffers_that_are_too_short_are_refused(call: Any) -> None:
+def test_what_is_no_table_is_refused(call: Any) -> None:
+    """Buffers that are too short: tests/kernel/test_short_buffers.py."""
     with pytest.raises(ValueError):
         call(ProducerStates().state)
 

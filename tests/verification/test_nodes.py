@@ -13,7 +13,7 @@ from kseg.decoders.framed import FramedRecord, framed
 from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.errors import PathError
 from kseg.formats.record_batch import build_batch
-from kseg.node.cluster_metadata import is_only_voter
+from kseg.node import cluster_metadata
 from kseg.output.findings import start_text, state_row
 from kseg.segment.survey import DEEP, QUICK
 from kseg.verification import directory_tree
@@ -561,6 +561,6 @@ def test_the_directory_of_the_only_voter_is_another(tmp_path: Path) -> None:
     assert (code, severity) == ("node-identity-mismatch", "error")
     assert text.startswith(f"directory.id is {OTHER_ID}, that of the voter with this node.id is {VOTER}")
     assert starts(check_node(logs)) == [False]
-    assert is_only_voter(str(logs / "__cluster_metadata-0")) is None
+    assert cluster_metadata.quorum_of(str(logs / "__cluster_metadata-0")).is_alone is None
     assert quorum_of(check_node(logs, server="node.id=1\nprocess.roles=broker")) == []
     assert quorum_of(check_node(edited(logs, directory_id=""))) == []

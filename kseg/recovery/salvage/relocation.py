@@ -27,7 +27,7 @@ class Relocation:
     are cut out.
 
     ``others``: files that make no segment; all of their batches are in misplaced runs. ``load`` reads the parts of an
-    intact segment's draft, which are not kept in memory (see `scan_segment`). ``known`` returns the first offsets of
+    intact segment's draft, which are not kept in memory (see `assemble`). ``known`` returns the first offsets of
     batches that another replica has, by `fingerprint`. ``evidence``: that of side files.
     """
 

@@ -152,7 +152,7 @@ class Attempt:
         self._clear()
         self._assemble()
         for draft in self.drafts:  # damage to a batch may have hit its epoch, too
-            if draft.epochs_fall or (draft.is_changed and (draft.has_epochs or draft.extra or not draft.path)):
+            if draft.epochs_fall or draft.is_changed:
                 self.load_parts(draft)
                 repair_epochs(draft)
         self.fill()

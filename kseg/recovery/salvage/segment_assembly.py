@@ -446,7 +446,7 @@ def overflow(draft: SegmentDraft, next_base: int | None) -> list[SegmentDraft]:
     if (sum(counts) if draft.is_sparse else max(counts, default=0)) < _MIN_BATCHES:
         return []
     for new, group in zip(made, groups, strict=True):
-        new.is_sparse, new.has_epochs, new.epochs_fall = draft.is_sparse, draft.has_epochs, draft.epochs_fall
+        new.is_sparse, new.epochs_fall = draft.is_sparse, draft.epochs_fall
         for run in group:
             new.put(run.part)
     taken = {run for group in groups for run in group}

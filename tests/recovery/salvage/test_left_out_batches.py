@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from kseg.changes.apply import Keeping, apply
 from kseg.formats.rows import Scratch
 from kseg.output.jsonl import UnprovenRecords
 from kseg.output.sink import open_sink
 from kseg.recovery.salvage import segment_assembly
-from kseg.recovery.salvage.salvage import broken_batches, files_of, plan_salvage, remove_leftovers
+from kseg.recovery.salvage.salvage import broken_batches, files_of, remove_leftovers
 from kseg.recovery.salvage.segment_scan import BatchFilter
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
@@ -231,8 +230,7 @@ def test_a_batch_that_ends_before_it_begins_is_left_out(tmp_path: Path) -> None:
     batches = real_batches(0)
     odd = sealed(batches[-1], 23, b"\xff\xff\xff\xff")
     partition = make(tmp_path / "a-0", {0: [*batches[:-1], odd], 46: real_batches(46)})
-    found = plan_salvage(str(partition), replace(START, interval_bytes=1))
-    apply(found.plan, "recover --mode salvage", Keeping())
+    found = salvage(partition, start=replace(START, interval_bytes=1))
     assert kept(partition) == [batches[:-1], real_batches(46)]
     assert [cut.loss.code for cut in found.cuts] == ["batch-out-of-order"]
 

@@ -470,10 +470,6 @@ def _tail(draft: SegmentDraft, next_base: int | None) -> list[MisplacedRun]:
     return found
 
 
-_FEW_PARTS = 1000
-"""The parts of an intact segment with more parts are not kept in memory; the file is read again if misplaced runs
-belong there."""
-
 _OF_BROKER = (LOG, SWAP, CLEANED, *SIDE_SUFFIXES)
 _OUTWEIGHED = "are also those of batches in another file, which have more records"
 
@@ -529,7 +525,5 @@ def _finished(bounds: Iterable[SegmentBounds], kept: Iterable[SegmentDraft]) -> 
     for one, draft in zip(bounds, kept, strict=True):
         draft.name = segment_stem(one.base) + LOG
         drafts.append(draft)
-        if not draft.is_changed and len(draft.parts) > _FEW_PARTS:
-            draft.release_parts()
         drafts += overflow(draft, one.behind)
     return drafts

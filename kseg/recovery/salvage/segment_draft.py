@@ -209,7 +209,7 @@ class SegmentDraft:
 
     ``parts`` of the file at ``path`` rise in positions and offsets; ``extra`` ones come from other files and places;
     ``misplaced`` runs have no place yet; ``cuts`` are removed. ``name``: that of the new segment, "" for a file that
-    makes none; ``file``: the present name of the file. A released draft has no parts until its file is read again.
+    makes none; ``file``: the present name of the file.
     """
 
     def __init__(self, path: str, base: int | None, next_base: int | None, file: str = "") -> None:
@@ -237,9 +237,6 @@ class SegmentDraft:
         self.epochs_fall = False
         """Whether a batch has a lower leader epoch than the previous one, or an invalid one; batches with a repaired
         header are not compared."""
-        self.is_released = False
-        self._gaps: list[tuple[int, int]] = []
-        self._next_offset = 0
         self._bytes = -1
         self._walk: Iterator[SalvagedBatches] | None = None
         self._at = 0
@@ -248,12 +245,6 @@ class SegmentDraft:
     def __iter__(self) -> Iterator[SalvagedBatches]:
         """Yields all parts by offset."""
         return merge(self.parts, self.extra, key=lambda part: part.first) if self.extra else iter(self.parts)
-
-    def release_parts(self) -> None:
-        """Releases the parts of an intact segment."""
-        self._gaps, self._next_offset = self.gaps(False), self.next_offset
-        self.parts = Parts(self.base)
-        self.is_released = True
 
     @cached_property
     def was_empty(self) -> bool:
@@ -273,7 +264,7 @@ class SegmentDraft:
 
     @property
     def is_empty(self) -> bool:
-        return not (len(self.parts) or self.extra or self.is_released)
+        return not (len(self.parts) or self.extra)
 
     def cut_out(self, code: str, position: int, length: int, message: str) -> None:
         """Removes a range of its file."""
@@ -288,8 +279,6 @@ class SegmentDraft:
 
         ``is_cleaned``: without gaps between adjacent batches of the file, which the log cleaner has left.
         """
-        if self.is_released:  # an intact one has none
-            return [] if is_cleaned else self._gaps
         found: list[tuple[int, int]] = []
         reached, count, before = self.base, 0, ("", 0)
         for start, end, first, last, head, path in self:
@@ -307,7 +296,7 @@ class SegmentDraft:
     @property
     def ends_as_it_was(self) -> bool:
         """Whether nothing is missing, moved or repaired at the end of its file."""
-        if self.is_released or not self.is_changed:
+        if not self.is_changed:
             return True
         last = self.last_part
         return last is not None and not (last.path or last.head) and last.end == Place(self.path).size()
@@ -315,8 +304,6 @@ class SegmentDraft:
     @property
     def next_offset(self) -> int:
         """The offset after its last batch; its base if it has none."""
-        if self.is_released:
-            return self._next_offset
         last = self.last_part
         return self.base if last is None else last.last + 1
 

@@ -392,14 +392,9 @@ class Attempt:
     def _batches(self, drafts: list[SegmentDraft]) -> Iterator[Batch]:
         """Yields the batches of the new segments."""
         for draft in drafts:
-            if not draft.is_changed:  # read at once, and not part by part
-                with open_segment(draft.path, self.scratch, base_offset=draft.base) as reader:
-                    yield from (item for item in reader if not isinstance(item, Damage))
-                continue
-            for part in draft:
-                with open_source(part.path or draft.path) as source:
-                    for batch in batches_of(source, part):
-                        yield batch_of(source, batch, self.scratch)
+            for source, part in draft.with_sources():
+                for batch in batches_of(source, part):
+                    yield batch_of(source, batch, self.scratch)
 
     def _finished(self, gaps: list[tuple[int, int]]) -> Salvage:
         found, load, directory = self._result, self.load, self.workspace.directory

@@ -443,33 +443,38 @@ class SegmentDraft:
             start = part.start + max(skip, len(part.head))
             return part.head[skip:] + bytes(source.buffer[start : part.start + skip + length])
 
-    def headers(self, position: int = 0) -> Iterator[HeaderRows]:
-        """Yields header rows of the batches from a position on."""
+    def with_sources(self) -> Iterator[tuple[Source, SalvagedBatches]]:
+        """Yields all parts by offset, each with its file, which is opened once."""
         with ExitStack() as stack:
             sources: dict[str, Source] = {}
-            gathered, origin, at = bytearray(), 0, 0
-            for start, end, _, _, head, path in self:
-                size = end - start
-                skip = position - at if position > at else 0
-                if skip < size:
-                    if path not in sources:
-                        sources[path] = stack.enter_context(open_source(path or self.path))
-                    is_large = size > _SMALL_BYTES and not head
-                    if is_large or len(gathered) >= _SMALL_BYTES:
-                        yield from _headers_in(gathered, origin)
-                        gathered = bytearray()
-                    if is_large:
-                        for found in AcceptedBatches(sources[path], end, start + skip):
-                            if at != start:
-                                found.shift(at - start)
-                            yield found
-                    else:
-                        if not gathered:
-                            origin = at + skip
-                        gathered += head[skip:]
-                        gathered += bytes(sources[path].buffer[start + max(skip, len(head)) : end])
-                at += size
-            yield from _headers_in(gathered, origin)
+            for part in self:
+                if part.path not in sources:
+                    sources[part.path] = stack.enter_context(open_source(part.path or self.path))
+                yield sources[part.path], part
+
+    def headers(self, position: int = 0) -> Iterator[HeaderRows]:
+        """Yields header rows of the batches from a position on."""
+        gathered, origin, at = bytearray(), 0, 0
+        for source, (start, end, _, _, head, _) in self.with_sources():
+            size = end - start
+            skip = position - at if position > at else 0
+            if skip < size:
+                is_large = size > _SMALL_BYTES and not head
+                if is_large or len(gathered) >= _SMALL_BYTES:
+                    yield from _headers_in(gathered, origin)
+                    gathered = bytearray()
+                if is_large:
+                    for found in AcceptedBatches(source, end, start + skip):
+                        if at != start:
+                            found.shift(at - start)
+                        yield found
+                else:
+                    if not gathered:
+                        origin = at + skip
+                    gathered += head[skip:]
+                    gathered += bytes(source.buffer[start + max(skip, len(head)) : end])
+            at += size
+        yield from _headers_in(gathered, origin)
 
 
 def _headers_in(data: bytearray, origin: int) -> Iterator[HeaderRows]:

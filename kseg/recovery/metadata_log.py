@@ -282,15 +282,12 @@ class DirectoryTopics:
                 self.left_out.append(KsegError(text))
             else:
                 self.remarks.append(text)
-        self._highest_producer_id = max(
-            [self._highest_producer_id, *_usable(Coordinators([directory]).transaction_states)]
-        )
+        of_transactions = _usable(Coordinators([directory]).transaction_states)
+        self._highest_producer_id = max([self._highest_producer_id, *of_transactions])
         self._compacted |= {topic for topic, _ in checkpoint_offsets(Place(directory) / CLEANER_OFFSETS)}
         # A bootstrap snapshot has metadata.version, and the features beside it.
-        for path in (
-            Place(directory) / segment_files.BOOTSTRAP,
-            Place(directory) / METADATA_PARTITION / segment_files.snapshot_name(0, 0),
-        ):
+        inside = Place(directory) / METADATA_PARTITION
+        for path in (Place(directory) / segment_files.BOOTSTRAP, inside / segment_files.snapshot_name(0, 0)):
             with suppress(KsegError):
                 image = load_snapshot(path).image
                 if image.metadata_version is not None and (not self._level or self._level[0] < image.metadata_version):
@@ -658,9 +655,8 @@ class RewritePlanner(Planner):
         path = Place(directory) / METADATA_PARTITION
         if not path.is_dir():
             raise PathError(f"{directory}: holds no {METADATA_PARTITION}")
-        yield from self.planned(
-            [path] if METADATA_PARTITION not in done else [], lambda at: self.plan_partition(at, known)
-        )
+        paths = [] if METADATA_PARTITION in done else [path]
+        yield from self.planned(paths, lambda at: self.plan_partition(at, known))
 
 
 def write_new_quorum(

@@ -197,9 +197,8 @@ class RecoveryPlanner(Planner):
         siblings: Siblings | None = None,
     ) -> None:
         super().__init__(reporter, options.server)
-        self.command = (
-            f"{self.verb} --mode {options.mode}" if options.from_replica is None else "recover --from-replica"
-        )
+        how = f"--mode {options.mode}" if options.from_replica is None else "--from-replica"
+        self.command = f"{self.verb} {how}"
         self.reads_all_files = options.is_salvage
         self._options, self._is_dry, self._write_records = options, change.is_dry, write_records
         self._make_checks, self._siblings = make_checks, siblings
@@ -276,9 +275,8 @@ class RecoveryPlanner(Planner):
         plans = self._plans(tasks)
         self._write_records([plan.directory for plan in plans], self._is_dry, self.reporter)
         self._warn_of_unscanned(directory)
-        for problem in recovery_options.node_file_problems(
-            directory, self.nodes.at(directory).restored_properties(directory) is None
-        ):
+        is_restored = self.nodes.at(directory).restored_properties(directory) is not None
+        for problem in recovery_options.node_file_problems(directory, with_properties=not is_restored):
             self.reporter.warning(problem)
             self.damage_remains = True
         yield from plans
@@ -292,9 +290,8 @@ class RecoveryPlanner(Planner):
             root.offsets[name] |= rows
 
     def plan_root_again(self, directory: str, planned: Known, is_dry: bool) -> Plan:
-        return self._moved.plan_left(
-            directory, self._places, self._root_of(planned).offsets, self._rows if is_dry else {}
-        )
+        rows = self._rows if is_dry else {}
+        return self._moved.plan_left(directory, self._places, self._root_of(planned).offsets, rows)
 
     def changes_root_again(self, directory: str) -> bool:
         return self._moved.is_possible(directory)
@@ -520,9 +517,6 @@ MIN_PARTITIONS = 8
 LARGEST_BYTES = 64 << 20
 """Limit of the bytes in the segments of a small partition."""
 
-SAMPLED_SEGMENTS = 4
-"""Sizes of about as many segments are asked for: one system call each, and only the order of work depends on them."""
-
 CHUNKS_EACH = 8
 """Number of chunks per process: more chunks balance different sizes, fewer save messages."""
 
@@ -563,13 +557,11 @@ def plan_partitions(tasks: Sequence[PartitionStart], jobs: int) -> Generator[Out
 
 
 def _is_small(directory: str) -> bool:
-    """Whether the segments have at most `LARGEST_BYTES`, as far as a sample of them shows."""
+    """Whether the segments have at most `LARGEST_BYTES`."""
     try:
         with Place(directory).entries() as entries:
-            logs = [entry for entry in entries if entry.name.endswith(LOG)]
-            sample = logs[:: max(1, len(logs) // SAMPLED_SEGMENTS)]
-            sizes = [entry.stat(follow_symlinks=False).st_size for entry in sample]
-            return sum(sizes) * len(logs) <= LARGEST_BYTES * len(sizes)
+            logs = (entry for entry in entries if entry.name.endswith(LOG))
+            return sum(entry.stat(follow_symlinks=False).st_size for entry in logs) <= LARGEST_BYTES
     except OSError:
         return False  # `plan_partition` reports the error
 
@@ -587,9 +579,10 @@ def outcome_of(plan: Callable[[str, BrokerStart], T], directory: str, start: Bro
 def _plan_to_send(directory: str, start: BrokerStart) -> Outcome:
     """Returns an outcome without views of this process's memory or temporary files."""
     found = outcome_of(plan_partition, directory, replace(start, jobs=1))
-    for i, step in enumerate(found.plan.steps if isinstance(found, Recovery) else ()):
+    steps = found.plan.steps if isinstance(found, Recovery) else []
+    for i, step in enumerate(steps):
         pieces = tuple(bytes(piece) if isinstance(piece, memoryview) else piece for piece in step.pieces)
-        found.plan.steps[i] = replace(step, pieces=pieces)
+        steps[i] = replace(step, pieces=pieces)
     return found
 
 

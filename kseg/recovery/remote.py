@@ -128,9 +128,8 @@ def _select_pieces(selection: RestoredSegments, candidates: list[Candidate], loc
     live = remote_partitions.live_segments(candidates, lineage, selection.log_start)
     pieces = live.pieces
     if local_start is not None:
-        pieces = [
-            piece._replace(last=min(piece.last, local_start - 1)) for piece in pieces if piece.first < local_start
-        ]
+        below = (piece for piece in pieces if piece.first < local_start)
+        pieces = [piece._replace(last=min(piece.last, local_start - 1)) for piece in below]
     selection.holes = remote_partitions.holes_between(pieces, local_start)
     selection.pieces = pieces
     first = pieces[0].first if pieces else (local_start or 0)

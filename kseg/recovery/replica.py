@@ -493,7 +493,6 @@ class FillingAttempt(Attempt):
 
     def _here(self) -> Iterator[SalvagedBatches]:
         for draft in self.drafts:
-            self.load_parts(draft)
             for part in draft:
                 yield part if part.path else part._replace(path=draft.path)
 

@@ -2,8 +2,6 @@
 wrong."""
 
 import random
-import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,8 @@ from kseg.recovery.broker.segments import AcceptedBatches
 from kseg.releases.release import RELEASES, Era
 from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
-from recovery.partitions import START, TRANSACTIONS, at_offset, make, real_batches, recover
+from recovery.partitions import START, TRANSACTIONS, at_offset, copy_of, make, real_batches, recover
+from recovery.salvage.test_salvage import copied
 
 SIDE_FILES = [
     "00000000000000000000.index", "00000000000000000000.timeindex", "00000000000000000010.txnindex",
@@ -54,8 +53,7 @@ def epochs_in(directory: Path) -> dict[int, int]:
 @given(seed=st.integers(0, 1 << 32), kinds=st.lists(st.sampled_from(["flip", "cut", "grow", "zero"]), min_size=1))
 def test_a_recovered_log_is_intact_and_needs_no_second_recovery(seed: int, kinds: list[str]) -> None:
     chance = random.Random(seed)
-    with tempfile.TemporaryDirectory() as place:
-        directory = Path(shutil.copytree(TRANSACTIONS, Path(place) / "dtxn-0"))
+    with copied(TRANSACTIONS) as directory:
         logs = sorted(directory.glob("*.log"))
         for kind in kinds:
             path = chance.choice(logs)
@@ -83,7 +81,7 @@ def test_a_recovered_log_is_intact_and_needs_no_second_recovery(seed: int, kinds
 
 def test_a_damaged_epoch_is_taken_up_by_the_recovery_after_a_cut(tmp_path: Path) -> None:
     """Only epochs above the latest are taken from batches (LogSegment.recover): the cut makes that a lower one."""
-    directory = Path(shutil.copytree(TRANSACTIONS, tmp_path / "dtxn-0"))
+    directory = copy_of(TRANSACTIONS, tmp_path)
     first, second = sorted(directory.glob("*.log"))[:2]
     flip(first, 565, 2)
     second.write_bytes(second.read_bytes()[:1001])
@@ -102,8 +100,7 @@ def test_a_damaged_epoch_is_taken_up_by_the_recovery_after_a_cut(tmp_path: Path)
     was_clean=st.booleans(),
 )
 def test_side_files_of_any_content(name: str, content: bytes, release: tuple[int, ...], was_clean: bool) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        directory = Path(shutil.copytree(TRANSACTIONS, Path(place) / "dtxn-0"))
+    with copied(TRANSACTIONS) as directory:
         (directory / name).write_bytes(content)
         try:
             recover(directory, era=Era(release), was_clean=was_clean)
@@ -119,7 +116,7 @@ def hugely_grown(directory: Path, name: str) -> Path:
 
 
 def test_a_huge_index_is_replaced(tmp_path: Path) -> None:
-    directory = Path(shutil.copytree(TRANSACTIONS, tmp_path / "dtxn-0"))
+    directory = copy_of(TRANSACTIONS, tmp_path)
     before = (directory / SIDE_FILES[0]).read_bytes()
     recover(hugely_grown(directory, SIDE_FILES[0]))
     assert (directory / SIDE_FILES[0]).read_bytes() == before
@@ -127,7 +124,7 @@ def test_a_huge_index_is_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["00000000000000000010.snapshot", "00000000000000000010.txnindex"])
 def test_other_huge_side_files_are_refused(tmp_path: Path, name: str) -> None:
-    directory = Path(shutil.copytree(TRANSACTIONS, tmp_path / "dtxn-0"))
+    directory = copy_of(TRANSACTIONS, tmp_path)
     with pytest.raises(UnsupportedError, match=name.replace(".", "[.]")):
         recover(hugely_grown(directory, name), recovery_point=11)
 

@@ -142,9 +142,8 @@ def test_a_tail_out_of_reach_is_a_segment(more_bytes: int, partition: Path, monk
     assert now[last] == good[last][:kept]
     assert [batch for base in sorted(now) if base >= last for batch in now[base]] == good[last]
     assert min(base for base in now if base > last) == last_offset(good[last][kept - 1]) + 1
-    assert [(first, end) for first, end, _ in offsets_taken(found)] == [
-        (last_offset(good[last][0]) + 1, last_offset(good[last][-1]))
-    ]
+    taken = (last_offset(good[last][0]) + 1, last_offset(good[last][-1]))
+    assert [(first, end) for first, end, _ in offsets_taken(found)] == [taken]
 
 
 def test_what_an_earlier_salvage_could_not_keep(partition: Path) -> None:
@@ -196,9 +195,8 @@ def test_an_epoch_that_began_elsewhere_is_not_appended(partition: Path, tmp_path
     first = int.from_bytes(good[116][1][:8], "big")
     (partition / "leader-epoch-checkpoint").write_text(f"0\n2\n0 0\n3 {first}\n")
     found = plan_from_replica(str(partition), str(PLAIN), START)
-    assert [taken.why for taken in found.plan.from_replica] == [
-        f"leader epoch 0, but by leader-epoch-checkpoint epoch 3 began at {first}"
-    ]
+    why = f"leader epoch 0, but by leader-epoch-checkpoint epoch 3 began at {first}"
+    assert [taken.why for taken in found.plan.from_replica] == [why]
 
 
 def test_what_no_replica_is(partition: Path, tmp_path: Path) -> None:
@@ -365,9 +363,8 @@ def test_the_first_other_record_is_found(here: list[Span], there: list[Span], of
     if offset not in offsets(here) & offsets(there):
         compared(*batches)
         return
-    with pytest.raises(
-        ReplicasDivergeError, match=f"diverge at offset {offset}: another record; nothing was changed"
-    ) as error:
+    text = f"diverge at offset {offset}: another record; nothing was changed"
+    with pytest.raises(ReplicasDivergeError, match=text) as error:
         compared(*batches)
     assert error.value.here is not None
     (span,) = [span for span in here if span[0] <= offset <= span[1]]

@@ -12,9 +12,8 @@ from kseg.changes.apply import Keeping, apply
 from kseg.changes.plan import Range
 from kseg.errors import PathError, UnsupportedError
 from kseg.recovery import workspace as module
-from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import Workspace
-from recovery.partitions import PLAIN, START, TESTDATA, contents, copy_of, recover
+from recovery.partitions import PLAIN, TESTDATA, contents, copy_of, recover, salvage
 from recovery.salvage.test_segment_files import log_of
 from segment.segments import entries
 
@@ -35,8 +34,7 @@ def test_batches_around_unreadable_bytes_are_kept(tmp_path: Path, page: int, fai
         at += len(batch)
     inode = path.stat().st_ino
     fail_disk(path, page * PAGE, (page + 1) * PAGE)
-    found = plan_salvage(str(partition), START)
-    apply(found.plan, "recover --mode salvage", Keeping())
+    found = salvage(partition)
     assert log_of(partition) == [batch for batch in whole if batch not in lost]
     assert [cut.loss.code for cut in found.cuts] == ["unreadable-bytes"]
     kept = [one for one in (partition / ".kseg-quarantine").rglob("*") if one.is_file() and one.stat().st_ino == inode]

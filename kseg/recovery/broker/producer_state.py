@@ -6,7 +6,6 @@ Snapshots are files of the workspace. When one is loaded, producers that have ex
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
-from functools import cached_property
 
 from kseg.changes.plan import Piece
 from kseg.errors import UnsupportedError
@@ -19,7 +18,7 @@ from kseg.kernel.layout.headers import CONTROL, MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import CRC_RIGHT
 from kseg.kernel.state.producers import PLAIN_MARKER_BYTES, SHARED
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.recovery.broker.segments import BadFrameError, BrokerSegment, ReplayResult
+from kseg.recovery.broker.segments import BadFrameError, BrokerSegment, ReplayResult, SegmentOf
 from kseg.recovery.workspace import TransactionConflictError, Workspace, leading_offset
 from kseg.releases.release import JAVA_ORDER, SCALA_2_12_ORDER, SCALA_2_13_ORDER, Era
 from kseg.segment.files import segment_stem
@@ -130,17 +129,12 @@ class ProducerStateManager:
     """``end_offset``: the end of the replayed batches (lastMapOffset); ``snapshot_offset``: that of the newest
     snapshot.
 
-    ``segments`` by base offset are those loaded so far; the caller changes them. ``segment_of``: returns the segment of
-    a stem and base offset, as planned. ``offsets``: the names of snapshots by offset.
+    ``segments`` by base offset are those loaded so far; the caller changes them. ``segment_of``: returns any segment as
+    planned. ``offsets``: the names of snapshots by offset.
     """
 
     def __init__(
-        self,
-        workspace: Workspace,
-        now_ms: int,
-        era: Era,
-        segments: Mapping[int, BrokerSegment],
-        segment_of: Callable[[str, int], BrokerSegment],
+        self, workspace: Workspace, now_ms: int, era: Era, segments: Mapping[int, BrokerSegment], segment_of: SegmentOf
     ) -> None:
         self._workspace, self._segments, self._segment_of = workspace, segments, segment_of
         self._now_ms, self._era = now_ms, era
@@ -155,10 +149,6 @@ class ProducerStateManager:
         other = copy(self)
         other.state, other.end_offset, other.snapshot_offset = ProducerStates(as_broker=True), 0, 0
         return other
-
-    @cached_property
-    def _scratch(self) -> Scratch:
-        return Scratch()  # a MiB, which only markers need
 
     def load_names(self) -> None:
         """Finds the snapshot files in the workspace."""
@@ -231,7 +221,7 @@ class ProducerStateManager:
             try:
                 if row.size > MAX_BATCH_BYTES:
                     raise BadMarkerError(f"it has {row.size} bytes", False)
-                kind, coordinator_epoch, timestamp = read_marker(read(row.position, row.size), self._scratch)
+                kind, coordinator_epoch, timestamp = read_marker(read(row.position, row.size), self._workspace.scratch)
             except BadMarkerError as error:
                 text = f"the control batch at offset {row.first_offset} ends no transaction: {error}"
                 return ReplayResult(start + error.is_invalid_record, aborted, error.is_invalid_record, text)

@@ -3,7 +3,7 @@ intact batches in removed bytes, and damage that stays in the log."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -117,11 +117,10 @@ class AcceptedBatches:
         """Yields batches with right checksums, up to the first wrong one."""
         extent = self.source.extent
         if is_worth_parts(self.size - self.position, self.jobs):
-            for reached, some in in_parts(
-                extent, self.position, self.size, self.jobs, lambda: partial(self._part, Buffers())
-            ):
+            parts = in_parts(extent, self.position, self.size, self.jobs, lambda: partial(self._part, Buffers()))
+            for reached, batches in parts:
                 self.position = reached
-                yield from some
+                yield from batches
         while self.position < self.size:
             windows = Windows(extent, self.position, self.size, walk=False, buffers=self.buffers)
             yield from (HeaderRows(rows, count) for rows, count, _ in windows.headers())
@@ -192,18 +191,14 @@ class Recovered:
 
 
 class LogEnd(NamedTuple):
-    """``offset`` after the last batch; ``bad_position``: position of bytes at which a broker fails."""
+    """``offset`` after the last batch; ``problem``: why a broker fails behind it, "" if it does not."""
 
     offset: int
-    bad_position: int | None = None
+    problem: str = ""
 
 
 class BadFrameError(Exception):
-    """The length at ``position`` is none of a batch; a broker that reads it fails."""
-
-    def __init__(self, position: int) -> None:
-        super().__init__(f"no batch begins at position {position}")
-        self.position = position
+    """A length is none of a batch; a broker that reads it fails."""
 
 
 class BrokerSegment:
@@ -347,7 +342,7 @@ class BrokerSegment:
                 last = headers[-1].last_offset
                 end = layout.sum_of(last, 1) if is_found or last >= offset else self.base_offset
         except BadFrameError as error:
-            return LogEnd(end, error.position)
+            return LogEnd(end, str(error))
         return LogEnd(end)
 
     def claimed(self, position: int, end: int | None = None) -> Iterator[HeaderRows]:
@@ -389,7 +384,7 @@ class BrokerSegment:
                 if size < MIN_SIZE or (is_whole and magic >= MAGIC_V2 and len(head) < HEADER_BYTES):
                     if source.look_for_unreadable():
                         raise unreadable_error(source.path, source.unreadable)
-                    raise BadFrameError(position)
+                    raise BadFrameError(f"no batch begins at position {position}")
                 if not is_whole:
                     return
                 rows = int64s(layout.BATCH_WIDTH)
@@ -468,7 +463,7 @@ class BrokerSegment:
     def first_offset_at(self, position: int, size: int, magic: int) -> int:
         """Returns the first offset in a v0 or v1 message. Raises BrokerRefusesError if it cannot be decompressed."""
         try:
-            message = Message(self.read(position, size), position, size, magic, True, self._scratch)
+            message = Message(self.read(position, size), position, size, magic, True, self.workspace.scratch)
             for found in message.rows():
                 if found.count:
                     return int(found.rows[layout.ROW_OFFSET])
@@ -479,10 +474,6 @@ class BrokerSegment:
             "offset does not start; --full scans the log and cuts it at a wrong checksum, --mode salvage keeps what is "
             "intact"
         )
-
-    @cached_property
-    def _scratch(self) -> Scratch:
-        return Scratch()  # a MiB, which only old formats need
 
     def _write_indexes(self, builder: SegmentIndexes, aborted: list[AbortedTxn], era: Era) -> None:
         reason = "rebuilt from the .log"
@@ -504,6 +495,9 @@ class BrokerSegment:
         elif era.has_producers and self.name(TRANSACTION_INDEX) in self.workspace:
             self.workspace.write(self.name(TRANSACTION_INDEX), [b""], "no transaction was aborted in this segment")
 
+
+SegmentOf = Callable[[str, int], BrokerSegment]
+"""Returns the segment of a stem and base offset."""
 
 # Finds damage that a broker's recovery leaves in a log, from the headers of the kept batches.
 #

@@ -26,14 +26,12 @@ class Relocation:
     """Moves the misplaced runs of all segments of a partition into ``drafts``, which are sorted. Runs that do not fit
     are cut out.
 
-    ``others``: files that make no segment; all of their batches are in misplaced runs. ``load`` reads the parts of an
-    intact segment's draft, which are not kept in memory (see `scan_segment`). ``known`` returns the first offsets of
-    batches that another replica has, by `fingerprint`. ``evidence``: that of side files.
+    ``others``: files that make no segment; all of their batches are in misplaced runs. ``known`` returns the first
+    offsets of batches that another replica has, by `fingerprint`. ``evidence``: that of side files.
     """
 
     drafts: Sequence[SegmentDraft]
     others: Sequence[SegmentDraft]
-    load: Callable[[SegmentDraft], None]
     known: Callable[[set[bytes]], dict[bytes, int]] = lambda _: {}
     evidence: OffsetEvidence | None = None
 
@@ -164,10 +162,7 @@ class Relocation:
 
     def _segment_of(self, offset: int) -> SegmentDraft | None:
         i = bisect_right(self._bases, offset) - 1
-        if i < 0 or offset > self.drafts[i].limit:
-            return None
-        self.load(self.drafts[i])
-        return self.drafts[i]
+        return None if i < 0 or offset > self.drafts[i].limit else self.drafts[i]
 
     def _place(self, run: MisplacedRun, is_last_try: bool = False, is_sure: bool = False) -> bool:
         """Puts a run at its own offsets, or cuts it out if they are taken. Returns False if neither is possible.
@@ -321,7 +316,6 @@ class Relocation:
         firsts = sorted(run.part.first for run in left)
         for i, offsets in groupby(firsts, key=lambda first: bisect_right(self._bases, first) - 1):
             if i >= 0:
-                self.load(self.drafts[i])
                 found |= _fingerprints(self.drafts[i], set(offsets))
         return found
 

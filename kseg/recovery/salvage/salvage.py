@@ -152,8 +152,7 @@ class Attempt:
         self._clear()
         self._assemble()
         for draft in self.drafts:  # damage to a batch may have hit its epoch, too
-            if draft.epochs_fall or (draft.is_changed and (draft.has_epochs or draft.extra or not draft.path)):
-                self.load_parts(draft)
+            if draft.epochs_fall or draft.is_changed:
                 repair_epochs(draft)
         self.fill()
         self.leave_out(self._rejected)
@@ -221,7 +220,7 @@ class Attempt:
             self._foreign = {os.path.basename(one.path): one for one in foreign}
             if foreign:  # once more, without the files of another partition
                 self.drafts, self.others = assemble(self._sources, self._scan_file, self.load.epochs)
-        Relocation(self.drafts, self.others, self.load_parts, self.known_offsets, self._evidence).run()
+        Relocation(self.drafts, self.others, self.known_offsets, self._evidence).run()
 
     def _without_stranded_end(self) -> list[SegmentDraft]:
         """Returns the segments up to the last batch: empty ones after it would let a consumer wait there forever."""
@@ -241,7 +240,6 @@ class Attempt:
             mine = {first: why for first, why in rejected.items() if draft.base <= first <= draft.limit}
             if not mine:
                 continue
-            self.load_parts(draft)
             for part in draft.leave_out(mine):
                 why = mine[part.first]
                 owners[part.path or draft.path].cut_out(why.code, part.start, part.size, why.message)
@@ -288,7 +286,6 @@ class Attempt:
     def _produced(self) -> Iterator[tuple[int, int, int, int]]:
         """Yields the batches of the log that have a producer, as `produced`."""
         for draft in self.drafts:
-            self.load_parts(draft)
             for headers in draft.headers():
                 yield from produced(headers)
 
@@ -298,21 +295,12 @@ class Attempt:
             text = f"{stranger.records} records of another partition: {stranger.reason}"
             kept.cut_out(FOREIGN_BATCHES, 0, stranger.size, text)
             return kept
-        path = Place(self.workspace.directory) / name  # the plan may have renamed it by now
-        if name in self.workspace and not path.lexists():
-            path = Place(self.workspace.path(name))  # a segment that was marked as deleted
-        with open_source(path) as source:
+        with open_source(self.workspace.path(name)) as source:  # it may have been marked as deleted
             kept = scan_segment(source, base, behind, self.scratch, self.load.start.jobs, self._evidence, self._filter)
             kept.file = name
             if source.unreadable:
                 self.workspace.unreadable.add(os.path.basename(source.path))
             return kept
-
-    def load_parts(self, draft: SegmentDraft) -> None:
-        """Reads the parts of a released draft again."""
-        if draft.is_released:
-            draft.parts = self._scan_file(draft.file, draft.base, None if draft.is_last else draft.limit + 1).parts
-            draft.is_released = False
 
     # The new files
 
@@ -404,14 +392,9 @@ class Attempt:
     def _batches(self, drafts: list[SegmentDraft]) -> Iterator[Batch]:
         """Yields the batches of the new segments."""
         for draft in drafts:
-            if not draft.is_changed:  # its parts may have been released
-                with open_segment(draft.path, self.scratch, base_offset=draft.base) as reader:
-                    yield from (item for item in reader if not isinstance(item, Damage))
-                continue
-            for part in draft:
-                with open_source(part.path or draft.path) as source:
-                    for batch in batches_of(source, part):
-                        yield batch_of(source, batch, self.scratch)
+            for source, part in draft.with_sources():
+                for batch in batches_of(source, part):
+                    yield batch_of(source, batch, self.scratch)
 
     def _finished(self, gaps: list[tuple[int, int]]) -> Salvage:
         found, load, directory = self._result, self.load, self.workspace.directory

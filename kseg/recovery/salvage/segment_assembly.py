@@ -446,7 +446,7 @@ def overflow(draft: SegmentDraft, next_base: int | None) -> list[SegmentDraft]:
     if (sum(counts) if draft.is_sparse else max(counts, default=0)) < _MIN_BATCHES:
         return []
     for new, group in zip(made, groups, strict=True):
-        new.is_sparse, new.has_epochs, new.epochs_fall = draft.is_sparse, draft.has_epochs, draft.epochs_fall
+        new.is_sparse, new.epochs_fall = draft.is_sparse, draft.epochs_fall
         for run in group:
             new.put(run.part)
     taken = {run for group in groups for run in group}
@@ -469,10 +469,6 @@ def _tail(draft: SegmentDraft, next_base: int | None) -> list[MisplacedRun]:
             offset = part.last
     return found
 
-
-_FEW_PARTS = 1000
-"""The parts of an intact segment with more parts are not kept in memory; the file is read again if misplaced runs
-belong there."""
 
 _OF_BROKER = (LOG, SWAP, CLEANED, *SIDE_SUFFIXES)
 _OUTWEIGHED = "are also those of batches in another file, which have more records"
@@ -529,7 +525,5 @@ def _finished(bounds: Iterable[SegmentBounds], kept: Iterable[SegmentDraft]) -> 
     for one, draft in zip(bounds, kept, strict=True):
         draft.name = segment_stem(one.base) + LOG
         drafts.append(draft)
-        if not draft.is_changed and len(draft.parts) > _FEW_PARTS:
-            draft.release_parts()
         drafts += overflow(draft, one.behind)
     return drafts

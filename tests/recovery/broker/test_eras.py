@@ -35,9 +35,8 @@ def test_the_files_are_those_of_the_loader(number: int, tmp_path: Path) -> None:
                 continue
             assert results[name][0] == damage
             partition = root / path.name
-            refusal = recovered(
-                partition, nodes.partition(str(path)).interval_bytes[0] or DEFAULT_INTERVAL_BYTES, release
-            )
+            interval_bytes = nodes.partition(str(path)).interval_bytes[0] or DEFAULT_INTERVAL_BYTES
+            refusal = recovered(partition, interval_bytes, release)
             if (REFUSED if refusal else digest(partition)) != results[name][1]:
                 misses.append(f"{name} [{damage}]: {refusal or 'other files'}")
         assert misses == []

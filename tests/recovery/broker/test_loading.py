@@ -232,9 +232,8 @@ def test_a_name_of_fewer_digits_begins_an_empty_segment(partition: Path, name: s
 
 def test_salvage_keeps_a_snapshot_whose_name_is_no_offset_in_quarantine(partition: Path) -> None:
     (partition / "abc.snapshot").write_bytes(b"x")
-    assert [step.file for step in plan_salvage(str(partition), START).plan.steps if step.action == "delete"] == [
-        "abc.snapshot"
-    ]
+    steps = plan_salvage(str(partition), START).plan.steps
+    assert [step.file for step in steps if step.action == "delete"] == ["abc.snapshot"]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,12 @@ ABORT, COMMIT = 0, 1
 NOW_MS = START_MS + 1000
 
 
+def recovered(place: Path, *segments: list[bytes]) -> Path:
+    partition = log_of(place, *segments)
+    recover(partition, now_ms=NOW_MS)
+    return partition
+
+
 def producers(partition: Path, offset: int) -> dict[int, ProducerStateEntry]:
     data = (partition / f"{offset:020d}.snapshot").read_bytes()
     return {entry.producer_id: entry for entry in entries_of(read_producer_snapshot(data))}
@@ -37,23 +43,20 @@ def test_a_segment_is_replayed_to_its_end_where_the_next_name_cuts_through_it(tm
 
 def test_a_batch_that_ends_before_it_begins_counts_for_its_producer(tmp_path: Path) -> None:
     odd = resealed(batch(4, 9, sequence=3), 23, struct.pack(">i", -1))
-    partition = log_of(tmp_path, [batch(0, 5, count=4), odd])
-    recover(partition, now_ms=NOW_MS)
+    partition = recovered(tmp_path, [batch(0, 5, count=4), odd])
     found = producers(partition, 4)[9]
     assert (found.last_offset, found.offset_delta, found.last_sequence) == (3, -1, -2147483646)
 
 
 def test_an_empty_control_batch_makes_its_producer_known(tmp_path: Path) -> None:
     """What is left of a marker whose transaction was cleaned away."""
-    partition = log_of(tmp_path, [batch(0, 5), sealed(1, 48, 0, START_MS, 6, 2, -1, b"", 0)])
-    recover(partition, now_ms=NOW_MS)
+    partition = recovered(tmp_path, [batch(0, 5), sealed(1, 48, 0, START_MS, 6, 2, -1, b"", 0)])
     assert producers(partition, 2)[6] == ProducerStateEntry(6, -1, -1, -1, 0, -1, -1, -1)
 
 
 def test_the_timestamp_of_a_marker_is_that_of_its_record(tmp_path: Path) -> None:
     odd = resealed(marker(1, COMMIT, 5), 35, struct.pack(">q", -5))
-    partition = log_of(tmp_path, [batch(0, 5, transactional=True), odd])
-    recover(partition, now_ms=NOW_MS)
+    partition = recovered(tmp_path, [batch(0, 5, transactional=True), odd])
     assert producers(partition, 2)[5].timestamp == START_MS
 
 
@@ -106,8 +109,7 @@ def test_a_segment_that_lost_its_index_is_cut_behind_a_marker_that_cannot_be_rea
 
 
 def test_a_replay_that_comes_to_no_batch_stops_a_broker_and_a_scan_of_all_mends_it(tmp_path: Path) -> None:
-    partition = log_of(tmp_path, [batch(at, 5, sequence=at) for at in range(8)], [batch(8, 6)])
-    recover(partition, now_ms=NOW_MS)
+    partition = recovered(tmp_path, [batch(at, 5, sequence=at) for at in range(8)], [batch(8, 6)])
     for path in partition.glob("*.snapshot"):
         path.unlink()
     path = partition / f"{0:020d}.log"
@@ -120,10 +122,8 @@ def test_a_replay_that_comes_to_no_batch_stops_a_broker_and_a_scan_of_all_mends_
 
 
 def test_a_transaction_that_begins_in_damage_stops_a_broker(tmp_path: Path) -> None:
-    partition = log_of(
-        tmp_path, [batch(0, 5), batch(1, 6, transactional=True), batch(2, 5, sequence=1)], [batch(3, 5, sequence=2)]
-    )
-    recover(partition, now_ms=NOW_MS)
+    batches = [batch(0, 5), batch(1, 6, transactional=True), batch(2, 5, sequence=1)]
+    partition = recovered(tmp_path, batches, [batch(3, 5, sequence=2)])
     path = partition / f"{0:020d}.log"
     path.write_bytes(bytes(100) + path.read_bytes())
     with pytest.raises(BrokerRefusesError, match="a transaction is open since offset 1, and no batch begins"):
@@ -140,15 +140,13 @@ def test_a_transaction_that_begins_in_damage_stops_a_broker(tmp_path: Path) -> N
 def test_the_end_of_a_log_that_was_stopped_cleanly(
     tmp_path: Path, suffix: str, content: bytes, next_offset: int
 ) -> None:
-    partition = log_of(tmp_path, [batch(0, 5), batch(1, 6)])
-    recover(partition, now_ms=NOW_MS)
+    partition = recovered(tmp_path, [batch(0, 5), batch(1, 6)])
     (partition / f"{0:020d}{suffix}").write_bytes(content)
     assert recover(partition, now_ms=NOW_MS, was_clean=True).next_offset == next_offset
 
 
 def test_a_replay_looks_at_no_checksum(tmp_path: Path) -> None:
-    partition = log_of(tmp_path, [batch(0, 5), batch(1, 6), batch(2, 7)], [batch(3, 8)])
-    recover(partition, now_ms=NOW_MS)
+    partition = recovered(tmp_path, [batch(0, 5), batch(1, 6), batch(2, 7)], [batch(3, 8)])
     for path in partition.glob("*.snapshot"):
         path.unlink()
     flip(partition / f"{0:020d}.log", -1)

@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from kseg.changes.apply import Keeping, apply
 from kseg.formats.rows import Scratch
 from kseg.output.jsonl import UnprovenRecords
 from kseg.output.sink import open_sink
-from kseg.recovery.salvage import segment_assembly
-from kseg.recovery.salvage.salvage import broken_batches, files_of, plan_salvage, remove_leftovers
+from kseg.recovery.salvage.salvage import broken_batches, files_of, remove_leftovers
 from kseg.recovery.salvage.segment_scan import BatchFilter
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
@@ -202,9 +200,8 @@ def test_of_two_batches_that_of_the_kind_that_is_rarer_in_the_log_is_left_out(tm
     assert kept(partition) == [[other, *more]]
 
 
-def test_a_misnamed_file_is_read_again_for_conflicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_misnamed_file_is_read_again_for_conflicts(tmp_path: Path) -> None:
     """The plan has renamed it by then."""
-    monkeypatch.setattr(segment_assembly, "_FEW_PARTS", 0)
     begun = [produced(at, 7, sequence=at, transactional=True) for at in range(3)]
     wrong = produced(3, 7, sequence=3)
     partition = make(tmp_path / "a-0", {0: begun[:1], 1: begun[1:2], 2: [begun[2], wrong]})
@@ -231,8 +228,7 @@ def test_a_batch_that_ends_before_it_begins_is_left_out(tmp_path: Path) -> None:
     batches = real_batches(0)
     odd = sealed(batches[-1], 23, b"\xff\xff\xff\xff")
     partition = make(tmp_path / "a-0", {0: [*batches[:-1], odd], 46: real_batches(46)})
-    found = plan_salvage(str(partition), replace(START, interval_bytes=1))
-    apply(found.plan, "recover --mode salvage", Keeping())
+    found = salvage(partition, start=replace(START, interval_bytes=1))
     assert kept(partition) == [batches[:-1], real_batches(46)]
     assert [cut.loss.code for cut in found.cuts] == ["batch-out-of-order"]
 

@@ -54,7 +54,7 @@ class Draft:
 
 
 def placed(*drafts: Draft, others: tuple[Draft, ...] = ()) -> None:
-    Relocation([each.draft for each in drafts], [each.draft for each in others], lambda _: None).run()
+    Relocation([each.draft for each in drafts], [each.draft for each in others]).run()
 
 
 Batches = list[tuple[int, bytes]]
@@ -188,4 +188,4 @@ def test_the_format_decides_only_without_timestamps(one: bytes, other: bytes, is
     path.write_bytes(one + other)
     parts = SalvagedBatches(0, len(one), 0, 0), SalvagedBatches(len(one), len(one) + len(other), 0, 0)
     with open_source(str(path)) as source:
-        assert Relocation([], [], lambda _: None)._is_older(source, *parts) is is_older
+        assert Relocation([], [])._is_older(source, *parts) is is_older

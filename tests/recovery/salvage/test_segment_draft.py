@@ -180,7 +180,7 @@ def test_any_damage_makes_a_changed_segment() -> None:
         return found
 
     assert not draft().is_changed
-    assert not draft(ambiguous=1, has_epochs=True, epochs_fall=True).is_changed
+    assert not draft(ambiguous=1, epochs_fall=True).is_changed
     assert draft(is_rearranged=True).is_changed
     with_cut, misplaced, filled = draft(), draft(), draft()
     with_cut.cut_out("a", 0, 1, "text")

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kseg.changes.apply import Keeping, apply
 from kseg.recovery.salvage.salvage import plan_salvage
 from recovery.damages import first_offset, last_offset, read
 from recovery.partitions import PLAIN, START, TESTDATA, copy_of, make, real_batches, salvage, up_to
@@ -324,5 +323,5 @@ def test_aborted_transactions_below_a_raised_log_start(tmp_path: Path) -> None:
     partition = copy_of(TESTDATA / "log-directories/4.3.1-rounds/kill/txn-0", tmp_path)
     indexes = {path.name: path.read_bytes() for path in partition.glob("*.txnindex")}
     start = replace(START, log_start_offset=int(max(partition.glob("*.log")).stem))
-    apply(plan_salvage(str(partition), start).plan, "recover", Keeping())
+    salvage(partition, start=start)
     assert {path.name: path.read_bytes() for path in partition.glob("*.txnindex")} == indexes

@@ -307,6 +307,17 @@ def test_a_zstd_frame_gets_a_window_of_at_most_128_mib() -> None:
             b"".join(unpacked(MemoryExtent(zstd_frame(exponent, b"stored"))))
 
 
+def test_a_damaged_block_of_zstd_leaves_those_before_it() -> None:
+    data = random.Random(4).randbytes(200_000)  # not compressible: two blocks as they are
+    packed, pieces = bytearray(PACK["zstd"](data)), list[bytes]()
+    packed[packed.index(data[131072:131080]) - 3] |= 6  # a type of block that does not exist
+    with pytest.raises(UnpackError, match="zstd: "):
+        pieces.extend(unpacked(MemoryExtent(bytes(packed))))
+    found = b"".join(pieces)
+    assert data.startswith(found)
+    assert len(found) > 131_000
+
+
 def test_a_zip_directory_beyond_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, size = tmp_path / "some.zip", 20 * (46 + len("file-00"))
     with zipfile.ZipFile(path, "w") as made:

@@ -17,7 +17,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from http_server import files_below
+from http_server import Puts
 from s3_server import free_port
 
 _START_SECONDS = 60
@@ -25,7 +25,7 @@ AZURE_ACCOUNT = "logsaccount"
 AZURE_KEY = base64.b64encode(b"a key that must not be shown: a-very-secret-key").decode()
 
 
-class Bucket:
+class Bucket(Puts):
     """A bucket or container at ``url``, written by its library's own file system."""
 
     def __init__(self, url: str, variable: str, settings: str) -> None:
@@ -38,10 +38,6 @@ class Bucket:
 
     def put(self, name: str, data: bytes) -> None:
         self.system.pipe_file(f"{self._root}/{name}", data)
-
-    def put_tree(self, name: str, folder: Path) -> None:
-        for inner, data in files_below(folder):
-            self.put(f"{name}/{inner}", data)
 
     def files(self, name: str) -> dict[str, bytes]:
         self.system.invalidate_cache()

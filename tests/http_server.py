@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 DROPPED, HALF, SLOW, HALF_UNANNOUNCED = -1, -2, -3, -4
 """Ways to fail besides a status: no answer, half of the content, no answer for long, half of it without its length."""
@@ -45,11 +45,16 @@ def serving(*servers: FailingServer) -> Iterator[None]:
         yield
 
 
-def files_below(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Yields the relative name and the content of each file."""
-    for path in folder.rglob("*"):
-        if path.is_file():
-            yield path.relative_to(folder).as_posix(), path.read_bytes()
+class Puts(Protocol):
+    """A store of files."""
+
+    def put(self, name: str, data: bytes, /) -> None: ...
+
+    def put_tree(self, name: str, folder: Path) -> None:
+        """Writes the files below a folder."""
+        for path in folder.rglob("*"):
+            if path.is_file():
+                self.put(f"{name}/{path.relative_to(folder).as_posix()}", path.read_bytes())
 
 
 class Server(FailingServer):

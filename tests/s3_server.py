@@ -5,7 +5,6 @@ import socket
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -15,13 +14,13 @@ from moto.server import DomainDispatcherApplication, ThreadedMotoServer
 from s3fs import S3FileSystem
 from werkzeug.serving import WSGIRequestHandler
 
-from http_server import files_below
+from http_server import Puts
 
 PAUSE = 3.5
 """More than the 3 seconds after which Amazon's library gives up a request."""
 
 
-class Store:
+class Store(Puts):
     """The bucket named bucket, and the requests that its server got.
 
     It answers the next ``failures`` requests with 503, and the next ``slow`` ones after `PAUSE` seconds. A page of a
@@ -39,10 +38,6 @@ class Store:
 
     def put(self, name: str, data: bytes) -> None:
         self.client.put_object(Bucket="bucket", Key=name, Body=data)
-
-    def put_tree(self, name: str, folder: Path) -> None:
-        for inner, data in files_below(folder):
-            self.put(f"{name}/{inner}", data)
 
     def files(self, name: str) -> dict[str, bytes]:
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket="bucket", Prefix=f"{name}/")

@@ -7,11 +7,10 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
-from http_server import DROPPED, HALF, HALF_UNANNOUNCED, FailingServer, QuietHandler, files_below, serving
+from http_server import DROPPED, HALF, HALF_UNANNOUNCED, FailingServer, Puts, QuietHandler, serving
 
 STANDBY = "standby"
 
@@ -33,7 +32,7 @@ class Server(FailingServer):
         self.requests: list[dict[str, str]] = []
 
 
-class Cluster:
+class Cluster(Puts):
     """Two name nodes and a data node with ``files``. ``token``: the delegation token that they demand."""
 
     def __init__(self) -> None:
@@ -51,10 +50,6 @@ class Cluster:
     def put(self, path: str, data: bytes) -> None:
         self.make_folder(path.rpartition("/")[0])
         self.files[path] = data
-
-    def put_tree(self, path: str, folder: Path) -> None:
-        for name, data in files_below(folder):
-            self.put(f"{path}/{name}", data)
 
     def make_folder(self, path: str) -> None:
         while path:

@@ -1,7 +1,6 @@
 """Batches built from records, compared with those that Kafka's producers and brokers built from the same records."""
 
 from itertools import accumulate
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,8 +16,8 @@ from kseg.formats.rows import Scratch
 from kseg.kernel.records.building import Area
 from kseg.segment.items import Batch, Message, RecordBatch
 from segment.reading import items_at
+from segment.segments import TESTDATA
 
-TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 UNCOMPRESSED = ("kafka-4.3.1/codecs/codec-mix-0", "kafka-0.11.0.3/txn/compact-txn-0", "kafka-0.8.2.2/codecs/one-none-0",
                 "kafka-0.10.2.2/codecs/rec-uncompressed-0", "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0",
                 "kafka-4.3.1/internal/__consumer_offsets-0")  # fmt: skip

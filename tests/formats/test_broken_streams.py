@@ -21,6 +21,7 @@ def frame(**options: object) -> bytes:
 
 BLOCKS = xerial(*(TEXT[i : i + 32768] for i in range(0, len(TEXT), 32768)))
 ZSTD_STREAM = zstandard.ZstdCompressor(write_checksum=True).compress(TEXT)
+STREAMS = {GZIP: gzip.compress(TEXT), SNAPPY: BLOCKS, LZ4: frame(), ZSTD: ZSTD_STREAM}
 
 
 @pytest.mark.parametrize(
@@ -85,17 +86,17 @@ def test_any_cut_leaves_what_was_before_it(codec, stream, least):
     assert len(leading_bytes(codec, stream[: len(stream) * 9 // 10], MIB)) >= least
 
 
-@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize("codec", STREAMS)
 def test_a_ceiling(codec):
-    stream = {GZIP: gzip.compress(TEXT), SNAPPY: BLOCKS, LZ4: frame(), ZSTD: ZSTD_STREAM}[codec][:-20]
+    stream = STREAMS[codec][:-20]
     whole = bytes(leading_bytes(codec, stream, MIB))
     for ceiling in (0, 1, HALF, len(TEXT) - 1):
         assert bytes(leading_bytes(codec, stream, ceiling)) == whole[:ceiling]
 
 
-@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize("codec", STREAMS)
 def test_any_bytes_end(codec):
-    stream = {GZIP: gzip.compress(TEXT), SNAPPY: BLOCKS, LZ4: frame(), ZSTD: ZSTD_STREAM}[codec]
+    stream = STREAMS[codec]
     random.seed(codec)
     for _ in range(60):
         at = random.randrange(len(stream))

@@ -42,8 +42,7 @@ TESTDATA = Path(__file__).parents[2] / "testdata" / "compression"
 CASES = list(csv.DictReader((TESTDATA / "cases.tsv").read_text(encoding="ascii").splitlines(), delimiter="\t"))
 
 
-def real_streams() -> list:
-    return [pytest.param(case, id=case["file"].removesuffix(".bin")) for case in CASES]
+REAL_STREAMS = pytest.mark.parametrize("case", CASES, ids=lambda case: case["file"].removesuffix(".bin"))
 
 
 def read_case(case: dict[str, str]) -> tuple[int, bytes, int]:
@@ -53,7 +52,7 @@ def read_case(case: dict[str, str]) -> tuple[int, bytes, int]:
 # real streams --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", real_streams())
+@REAL_STREAMS
 @pytest.mark.parametrize("view", [bytes, bytearray, memoryview])
 def test_real_stream_gives_what_kafka_reads(case, view):
     codec, stream, magic = read_case(case)
@@ -62,7 +61,7 @@ def test_real_stream_gives_what_kafka_reads(case, view):
     assert isinstance(out, bytes | bytearray)
 
 
-@pytest.mark.parametrize("case", real_streams())
+@REAL_STREAMS
 def test_the_ceiling_is_exact(case):
     codec, stream, magic = read_case(case)
     size = int(case["size"])
@@ -71,7 +70,7 @@ def test_the_ceiling_is_exact(case):
     assert reason(codec, stream, magic, size - 1) == f"records decompress to more than {size - 1} bytes"
 
 
-@pytest.mark.parametrize("case", real_streams())
+@REAL_STREAMS
 def test_a_real_stream_cut_anywhere_is_undecodable(case):
     codec, stream, magic = read_case(case)
     # A xerial stream may end before any chunk, even inside the length of one: SnappyInputStream stops silently there.
@@ -82,7 +81,7 @@ def test_a_real_stream_cut_anywhere_is_undecodable(case):
         assert problem_of(codec, stream[:length], magic) == expected, length
 
 
-@pytest.mark.parametrize("case", real_streams())
+@REAL_STREAMS
 def test_flipped_bytes_give_bytes_or_an_error(case):
     codec, stream, magic = read_case(case)
     problems = set()
@@ -156,19 +155,7 @@ def test_gzip_member_longer_than_a_window():
         (xerial(TEXT) + xerial(b"more", header=b"\x82SNAqqq\0" + XERIAL_HEADER[8:]), TEXT + b"more"),
         (xerial(*[bytes((i & 255,)) for i in range(1000)]), bytes(i & 255 for i in range(1000))),
     ],
-    ids=[
-        "bare",
-        "bare-short",
-        "bare-empty",
-        "header",
-        "chunks",
-        "again",
-        "again-empty",
-        "rest",
-        "version-0",
-        "magic",
-        "many",
-    ],
+    ids="bare bare-short bare-empty header chunks again again-empty rest version-0 magic many".split(),
 )
 def test_snappy_streams(stream, expected):
     assert decompress(SNAPPY, stream, 2, MIB) == expected

@@ -12,8 +12,8 @@ from kseg.formats.v07 import MessageSet, Unreadable, parse
 from kseg.segment.items import Damage
 from kseg.segment.seek import message_sets
 from kseg.stores.source import open_source
+from segment.segments import TESTDATA
 
-TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 SETS = {
     "0.6": "kafka-0.6/magic0/MagicByte0-0/*.kafka",
     "0.7": "kafka-0.7.2/direct/codecs-0/*.kafka",

@@ -10,8 +10,8 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.items import Batch, Damage
 from kseg.segment.recompression import Recompression, Saving
 from segment.reading import items_at
+from segment.segments import TESTDATA
 
-TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
 TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0/00000000000000001187.log"
 

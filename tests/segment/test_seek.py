@@ -34,8 +34,7 @@ def batches(file: SegmentFile) -> list[Batch]:
 
 def assert_nothing_is_skipped(file: SegmentFile, found: list[Batch], offset: int) -> int:
     """Seeks ``offset``; asserts that the position is that of a batch, and that all batches before it are below."""
-    reader = open_segment(file)
-    with reader.source:
+    with open_segment(file) as reader:
         start = seek.seek_offset(reader, file, offset)
     assert start.position in {0, *(batch.position for batch in found)}
     assert all(batch.last_offset < offset for batch in found if batch.position < start.position)
@@ -44,8 +43,7 @@ def assert_nothing_is_skipped(file: SegmentFile, found: list[Batch], offset: int
 
 
 def assert_no_time_is_skipped(file: SegmentFile, found: list[Batch], timestamp: int) -> int:
-    reader = open_segment(file)
-    with reader.source:
+    with open_segment(file) as reader:
         start = seek.seek_time(reader, file, timestamp)
     assert start.position in {0, *(batch.end for batch in found)}
     early = [record.timestamp for batch in found if batch.position < start.position for record in batch]
@@ -76,8 +74,7 @@ def test_the_extent_is_that_of_a_scan(path: Path) -> None:
     file = segment_file(str(path))
     found = batches(file)
     stamps = [stamp for batch in found for _, stamp, *_ in batch if stamp is not None and stamp >= 0]
-    reader = open_segment(file)
-    with reader.source:
+    with open_segment(file) as reader:
         first = next(iter(found[0])).offset if found[0].base_offset is None else found[0].base_offset
         assert seek.offset_extent(reader, file) == (first, found[-1].last_offset)
         assert seek.time_extent(reader, file) == (
@@ -128,8 +125,7 @@ def test_without_an_index_the_file_is_scanned(state: str, tmp_path: Path) -> Non
             os.mkfifo(path)
         elif state == "a directory":
             path.mkdir()
-    reader = open_segment(file)
-    with reader.source:
+    with open_segment(file) as reader:
         for start in (seek.seek_offset(reader, file, 1 << 40), seek.seek_time(reader, file, 1 << 50)):
             assert (start.position, start.is_scan) == (0, True)
             assert start.reason
@@ -142,8 +138,7 @@ def test_an_entry_that_is_wrong_gives_way_to_an_earlier_one(tmp_path: Path) -> N
     content = bytearray(index.read_bytes())
     struct.pack_into(">i", content, 8 * 9 + 4, found[10].position + 1)
     index.write_bytes(content)
-    reader = open_segment(file)
-    with reader.source:
+    with open_segment(file) as reader:
         start = seek.seek_offset(reader, file, found[10].last_offset)
     assert start.position == found[9].position
     assert not start.is_scan
@@ -186,8 +181,7 @@ def long_log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def test_right_indexes_spare_the_file(long_log: SegmentFile, monkeypatch: pytest.MonkeyPatch) -> None:
     touched = Touched(monkeypatch)
     count = os.path.getsize(seek.index_path(long_log, ".index")) // 8 - 1000
-    reader = open_segment(long_log)
-    with reader.source:
+    with open_segment(long_log) as reader:
         first, last = seek.offset_extent(reader, long_log) or (0, 0)
         stamps = seek.time_extent(reader, long_log)
         for fraction in (0.25, 0.5, 0.9):

@@ -1,7 +1,6 @@
 """Reading stops after the wanted range, but not because of a single batch."""
 
 import struct
-from pathlib import Path
 
 import pytest
 
@@ -68,7 +67,7 @@ def test_times_that_run_backwards_ask_for_more() -> None:
     assert end is None or order.index(39) < end
 
 
-def test_nothing_is_reported_for_batches_without_records(tmp_path: Path) -> None:
+def test_nothing_is_reported_for_batches_without_records() -> None:
     header = bytearray(template()[:61])
     struct.pack_into(">i", header, 8, 49)
     struct.pack_into(">i", header, 57, 0)

@@ -17,8 +17,8 @@ from kseg.segment.reader import SegmentReader
 from kseg.segment.summary import LogSummary, ratio_of
 from kseg.stores.source import open_source
 from segment.reading import items_at
+from segment.segments import TESTDATA
 
-TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 SEGMENTS = sorted(
     path
     for path in [*TESTDATA.glob("**/*.log"), *TESTDATA.glob("**/*.kafka")]

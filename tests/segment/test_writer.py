@@ -19,9 +19,8 @@ from kseg.kernel.layout.rows import (
     OFFSET_OUTSIDE,
 )
 from kseg.segment.writer import LogWriter, RollLimits, SegmentIndexes, SegmentWriter, batch_rows
-from segment.segments import entries, sample
+from segment.segments import TESTDATA, entries, sample
 
-TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 ROLLED = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 LIMITS = RollLimits(segment_bytes=16384, interval_bytes=1024)
 

@@ -9,8 +9,8 @@ from kseg.errors import PathError
 from kseg.stores.place import Place
 from kseg.stores.source import Source, open_source
 from kseg.stores.trees import VirtualLog, VirtualSideFile
+from segment.segments import TESTDATA
 
-TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 LOG = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"
 
 

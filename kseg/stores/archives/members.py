@@ -450,7 +450,7 @@ _METHODS: dict[int, Callable[[Extent, int, int], Iterator[bytes]]] = {
     _DEFLATED: lambda *part: _decoded(unpack.ZlibDecoder(-zlib.MAX_WBITS), *part),  # negative: without a header
     _BZIP2: lambda *part: _decoded(unpack.new_decoder(forms.BZIP2), *part),
     _LZMA: _of_lzma,
-    _ZSTD: lambda extent, start, size: unpack.CompressedFrames(extent, start, start + size).zstd_frame(),
+    _ZSTD: lambda extent, start, size: unpack.CompressedFrames(extent, start, start + size).frame(forms.ZSTD),
     _XZ: lambda *part: _decoded(unpack.new_decoder(forms.XZ), *part),
 }
 """The supported methods."""

@@ -7,9 +7,8 @@ import lzma
 import sys
 import zlib
 from collections.abc import Iterator
-from typing import IO, Any, cast
+from typing import Any
 
-from kseg.formats.compression import BLOCK_HEADER_BYTES, CHECKSUM_BYTES, block_header, header_widths
 from kseg.stores.archives.forms import GZIP, LZ4, XZ, ZSTD, UnpackError, is_skippable, packing_name
 from kseg.stores.extent import Extent
 
@@ -19,8 +18,8 @@ LARGEST_DICTIONARY_BYTES = 256 << 20
 """Most memory for a dictionary of xz or LZMA; xz -9 needs 65 MiB."""
 _LARGEST_ZSTD_WINDOW = (1 << 27) + (1 << 10)
 """Most memory for a window of zstd: 128 MiB, as for the command zstd without --long."""
-_DESCRIPTOR_END = 5
-"""End of the descriptor in the header of a frame of zstd."""
+_ZSTD_INPUT_BYTES = 1 << 11
+"""Input of one call of zstd, whose output has at most 64 MiB: a block of 4 bytes may hold 128 KiB."""
 
 
 class FrameDecoder:
@@ -61,8 +60,40 @@ class ZlibDecoder(FrameDecoder):
                 return
 
 
+class ZstdDecoder(FrameDecoder):
+    """A decoder of zstd, which bounds its output by the input of each call."""
+
+    def __init__(self) -> None:
+        import zstandard
+
+        super().__init__(zstandard.ZstdDecompressor(max_window_size=_LARGEST_ZSTD_WINDOW).decompressobj())
+        self._error = zstandard.ZstdError
+        self._rest, self._step = b"", _ZSTD_INPUT_BYTES
+
+    @property
+    def unused_data(self) -> bytes:
+        return super().unused_data + self._rest
+
+    def decode(self, data: bytes) -> Iterator[bytes]:
+        view, at = memoryview(data), 0
+        while at < len(data) and not self._library.eof:
+            try:
+                found = self._library.decompress(view[at : at + self._step])
+            except self._error as error:
+                raise ValueError(str(error)) from error
+            at += self._step
+            # Output that stays in the processor's cache: half the time for data that is packed to a hundredth.
+            self._step = min(2 * self._step, _ZSTD_INPUT_BYTES) if len(found) < OUTPUT_BYTES else self._step // 2
+            for start in range(0, len(found), OUTPUT_BYTES):
+                yield found[start : start + OUTPUT_BYTES]
+            del found
+        self._rest = data[at:]
+
+
 def new_decoder(name: str) -> FrameDecoder:
-    """Returns the decoder of a frame of any compression but zstd (`CompressedFrames.zstd_frame`)."""
+    """Returns the decoder of a frame."""
+    if name == ZSTD:
+        return ZstdDecoder()
     if name == GZIP:
         return ZlibDecoder(16 + zlib.MAX_WBITS)  # 16: with the header of gzip
     if name == LZ4:
@@ -80,7 +111,7 @@ def unpacked(extent: Extent) -> Iterator[bytes]:
     """Yields the decompressed bytes of all frames. Raises UnpackError after all bytes before the damage; OSError."""
     frames = CompressedFrames(extent)
     for name in frames.names():
-        yield from frames.zstd_frame() if name == ZSTD else frames.frame(name)
+        yield from frames.frame(name)
 
 
 class MemoryExtent(Extent):
@@ -108,17 +139,12 @@ class CompressedFrames:
     def __init__(self, extent: Extent, start: int = 0, end: int = sys.maxsize) -> None:
         self._extent = extent
         self._end = end
-        self.held = b""
+        self._held = b""
         """The next bytes, as far as they were read ahead."""
         self._position = start
         """The position after the held bytes."""
 
-    @property
-    def position(self) -> int:
-        """The position of the held bytes, or of the next ones."""
-        return self._position - len(self.held)
-
-    def read(self) -> bytes:
+    def _read(self) -> bytes:
         """Returns the next bytes of the file, none at its end."""
         data = self._extent.pread(min(_INPUT_BYTES, self._end - self._position), self._position)
         self._position += len(data)
@@ -126,34 +152,35 @@ class CompressedFrames:
 
     def _fill(self, least: int) -> bool:
         """Reads until at least ``least`` bytes are held. Returns False if the file ends before."""
-        while len(self.held) < least and (data := self.read()):
-            self.held += data
-        return len(self.held) >= least
+        while len(self._held) < least and (data := self._read()):
+            self._held += data
+        return len(self._held) >= least
 
     def names(self) -> Iterator[str]:
         """Yields the compression of each frame with data; the caller reads the whole frame before the next."""
         is_first = True
         while self._fill(1):
             self._fill(8)
-            start = self.position
-            if is_skippable(self.held):
-                size = 8 + int.from_bytes(self.held[4:8], "little")
-                if size > len(self.held) and start + size > self._extent.current_size():
+            start = self._position - len(self._held)
+            if is_skippable(self._held):
+                size = 8 + int.from_bytes(self._held[4:8], "little")
+                if size > len(self._held) and start + size > self._extent.current_size():
                     raise UnpackError(start, "it ends in a skippable frame")
-                self._position, self.held = max(self._position, start + size), self.held[size:]
-            elif not is_first and self.held[0] == 0:
-                self.held = self.held.lstrip(b"\0")
+                self._position, self._held = max(self._position, start + size), self._held[size:]
+            elif not is_first and self._held[0] == 0:
+                self._held = self._held.lstrip(b"\0")
             else:
-                name = packing_name(self.held)
+                name = packing_name(self._held)
                 if name is None:
                     raise UnpackError(start, f"the bytes from position {start} on belong to no compressed frame")
                 yield name
                 is_first = False
 
     def frame(self, name: str) -> Iterator[bytes]:
-        """Yields the decompressed bytes of the frame at the position, of zstd aside. Raises UnpackError, OSError."""
+        """Yields the decompressed bytes of the frame at the position. Raises UnpackError after those before the damage;
+        OSError."""
         decoder = new_decoder(name)
-        data, self.held = self.held, b""
+        data, self._held = self._held, b""
         while True:
             try:
                 for piece in decoder.decode(data):
@@ -162,78 +189,8 @@ class CompressedFrames:
             except (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError, RuntimeError) as error:
                 raise UnpackError.of_library(name, self._position - len(data), error) from error
             if decoder.eof:
-                self.held = decoder.unused_data
+                self._held = decoder.unused_data
                 return
-            data = self.read()
+            data = self._read()
             if not data:
                 raise UnpackError.cut(name, self._position)
-
-    def zstd_frame(self) -> Iterator[bytes]:
-        """Yields the decompressed bytes of the frame of zstd at the position. Raises UnpackError after those before the
-        damage; OSError.
-
-        The library does not say whether the input ended too early: a frame is complete by the headers of its blocks.
-        """
-        import zstandard
-
-        packed = _ZstdInput(self)
-        decompressor = zstandard.ZstdDecompressor(max_window_size=_LARGEST_ZSTD_WINDOW)
-        library = decompressor.stream_reader(cast("IO[bytes]", packed), read_across_frames=False)
-        buffer = bytearray(OUTPUT_BYTES)
-        view = memoryview(buffer)
-        try:
-            while got := library.readinto(buffer):
-                yield bytes(view[:got])
-        except zstandard.ZstdError as error:
-            raise UnpackError.of_library(ZSTD, packed.position, error) from error
-        if not packed.is_complete:
-            raise UnpackError.cut(ZSTD, self.position)
-
-
-class _ZstdInput:
-    """The packed bytes of the frame, as a file for the library. ``position``: start of the last piece."""
-
-    def __init__(self, frames: CompressedFrames) -> None:
-        self.is_complete = False
-        self.position = frames.position
-        self._frames = frames
-        self._header = b""
-        self._is_in_blocks = self._is_last = self._has_checksum = False
-        self._left = 0
-        """Bytes up to the next header or the end of the frame."""
-
-    def read(self, _size: int = -1) -> bytes:
-        if self.is_complete:
-            return b""
-        self.position = self._frames.position
-        data = self._frames.held or self._frames.read()
-        end = self._walk(data)
-        self._frames.held = data[end:]
-        return data[:end]
-
-    def _walk(self, data: bytes) -> int:
-        """Follows the headers in a piece. Returns where the frame ends in it, its length if the frame goes on."""
-        at = 0
-        while True:
-            step = min(self._left, len(data) - at)
-            at, self._left = at + step, self._left - step
-            if self._left:
-                return at
-            if self._is_last and not self._has_checksum:
-                self.is_complete = True
-                return at
-            if self._is_last:
-                self._left, self._has_checksum = CHECKSUM_BYTES, False
-                continue
-            size = BLOCK_HEADER_BYTES if self._is_in_blocks else _DESCRIPTOR_END
-            missing = size - len(self._header)
-            self._header += data[at : at + missing]
-            at = min(at + missing, len(data))
-            if len(self._header) < size:
-                return at
-            if self._is_in_blocks:
-                self._is_last, _, _, self._left = block_header(self._header)
-            else:
-                self._has_checksum, *widths = header_widths(self._header[-1])
-                self._is_in_blocks, self._left = True, sum(widths)
-            self._header = b""

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import lz4.frame
@@ -39,6 +39,13 @@ def member(name: str, data: bytes = b"", kind: bytes = tarfile.REGTYPE, link: st
     made = tarfile.TarInfo(name)
     made.size, made.type, made.linkname = len(data), kind, link
     return made.tobuf(tarfile.PAX_FORMAT) + data + bytes(-len(data) % 512)
+
+
+def zip_of(path: Path, names: Iterable[str]) -> Path:
+    with zipfile.ZipFile(path, "w") as made:
+        for name in names:
+            made.writestr(name, b"x")
+    return path
 
 
 def mounted_files(path: Path, spool: Spool | None = None) -> Iterator[tuple[str, bytes]]:
@@ -74,9 +81,7 @@ def test_names_that_lead_out_are_left_out(form: str, tmp_path: Path) -> None:
     if form == "tar":
         path.write_bytes(b"".join(member(name, b"x") for name in names) + bytes(1024))
     else:
-        with zipfile.ZipFile(path, "w") as made:
-            for name in names:
-                made.writestr(name, b"x")
+        zip_of(path, names)
     assert sorted(name for name, _ in mounted_files(path)) == ["absolute/good", "also/good", "good"]
     assert problems(path) == [
         ("archive-member-skipped", message)
@@ -307,11 +312,20 @@ def test_a_zstd_frame_gets_a_window_of_at_most_128_mib() -> None:
             b"".join(unpacked(MemoryExtent(zstd_frame(exponent, b"stored"))))
 
 
+def test_a_damaged_block_of_zstd_leaves_those_before_it() -> None:
+    data = random.Random(4).randbytes(200_000)  # not compressible: two blocks as they are
+    packed, pieces = bytearray(PACK["zstd"](data)), list[bytes]()
+    packed[packed.index(data[131072:131080]) - 3] |= 6  # a type of block that does not exist
+    with pytest.raises(UnpackError, match="zstd: "):
+        pieces.extend(unpacked(MemoryExtent(bytes(packed))))
+    found = b"".join(pieces)
+    assert data.startswith(found)
+    assert len(found) > 131_000
+
+
 def test_a_zip_directory_beyond_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, size = tmp_path / "some.zip", 20 * (46 + len("file-00"))
-    with zipfile.ZipFile(path, "w") as made:
-        for number in range(20):
-            made.writestr(f"file-{number:02}", b"x")
+    size = 20 * (46 + len("file-00"))
+    path = zip_of(tmp_path / "some.zip", (f"file-{number:02}" for number in range(20)))
     monkeypatch.setattr(members, "_MAX_DIRECTORY_BYTES", size)
     assert problems(path) == []
     monkeypatch.setattr(members, "_MAX_DIRECTORY_BYTES", size - 1)
@@ -323,10 +337,7 @@ def test_a_zip_directory_beyond_the_limit_is_not_read(tmp_path: Path, monkeypatc
 def test_a_zip_file_is_read_up_to_the_limit_of_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(members, "MAX_MEMBERS", 3)
     for count in (3, 4, 7):
-        path = tmp_path / f"{count}.zip"
-        with zipfile.ZipFile(path, "w") as made:
-            for number in range(count):
-                made.writestr(f"file-{number}", b"x")
+        path = zip_of(tmp_path / f"{count}.zip", (f"file-{number}" for number in range(count)))
         assert sorted(name for name, _ in mounted_files(path)) == ["file-0", "file-1", "file-2"]
         told = [] if count == 3 else [("damaged-archive", "has more than 3 members")]
         assert problems(path) == told

@@ -168,7 +168,8 @@ def read_log_directory(path: str) -> LogDirectory:
                 directories.append(entry.name)
             elif is_regular_file(entry):  # opening a FIFO could block for ever
                 files.append(entry.name)
-    found = LogDirectory(path, frozenset(files), tuple(sorted(directories)), owner=owner_of(path))
+    root = (Place(path) / "-").parent  # without slashes at its end: the parent of its entries
+    found = LogDirectory(root, frozenset(files), tuple(sorted(directories)), owner=owner_of(path))
     for name in checkpoints.OFFSET_CHECKPOINTS:
         if (offsets := _items(found, name, checkpoints.read_offset_checkpoint)) is not None:
             found.offsets[name] = {} if name in found.problems else checkpoints.offsets_of(offsets)

@@ -13,12 +13,11 @@ from contextlib import suppress
 from kseg.errors import KsegError
 from kseg.findings.table import INFO
 from kseg.formats.rows import UndecodableError
-from kseg.formats.suffixes import LOG
 from kseg.quantities import plural
 from kseg.segment.files import OFFSETS_TOPIC, REMOTE_METADATA_TOPIC
 from kseg.segment.paths import some
-from kseg.segment.reader import open_segment
 from kseg.segment.survey import DEEP
+from kseg.verification.gaps import batches_of
 from kseg.verification.partition import PartitionCheck
 
 MAX_BYTES = 256 << 20
@@ -126,16 +125,12 @@ def _why_ignored(is_alive: bool, count: int) -> str:
 
 def _entries(partition: PartitionCheck) -> Iterator[Entry]:
     """Yields the records that can be read and have a key."""
-    for segment in partition.segments:
-        if segment.file.kind != LOG:
-            continue
-        with suppress(KsegError, OSError), open_segment(segment.file) as reader:
-            for batch in reader.intact():
-                with suppress(UndecodableError):
-                    for rows in () if batch.is_control else batch.rows():
-                        for offset, key, value in rows.entries():
-                            if key is not None:
-                                yield offset, bytes(key), None if value is None else bytes(value)
+    for batch in batches_of(partition):
+        with suppress(UndecodableError):
+            for rows in batch.rows() if batch.is_valid and not batch.is_control else ():
+                for offset, key, value in rows.entries():
+                    if key is not None:
+                        yield offset, bytes(key), None if value is None else bytes(value)
 
 
 def _judge_remote_segments(partition: PartitionCheck) -> None:

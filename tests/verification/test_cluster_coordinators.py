@@ -9,20 +9,14 @@ import pytest
 
 from cli.command import Kseg
 from segment.segments import TESTDATA
+from verification.log_directories import OTHER_ID, edited
 
 COMMITS = TESTDATA / "damaged" / "findings" / "commit-beyond-end" / "logs"
 KILLED = TESTDATA / "log-directories" / "4.3.1-rounds" / "kill"
 STATES = TESTDATA / "verify" / "4.3.1-transactional-ids" / "__transaction_state-0"
 OTHER_STATES = TESTDATA / "kafka-4.4.0" / "internal" / "__transaction_state-0"
+NODE_2 = {"node_id": "2", "directory_id": OTHER_ID}
 LONGER = TESTDATA / "damaged" / "findings" / "leader-copy-behind" / "cluster" / "node1" / "d-0"
-
-
-def renumbered(node: Path, number: int) -> Path:
-    """The log directory of another node of the same cluster."""
-    meta = node / "meta.properties"
-    lines = [line for line in meta.read_text().splitlines() if not line.startswith(("node.id", "directory.id"))]
-    meta.write_text("\n".join([*lines, f"node.id={number}", f"directory.id=AAAAAAAA{number}ACAAAAAAAAAAQ\n"]))
-    return node
 
 
 def found(kseg: Kseg, code: str, *paths: Path) -> list[dict[str, Any]]:
@@ -33,7 +27,7 @@ def found(kseg: Kseg, code: str, *paths: Path) -> list[dict[str, Any]]:
 
 def two_of(logs: Path, target: Path) -> tuple[Path, Path]:
     one, two = (Path(shutil.copytree(logs, target / name)) for name in ("node1", "node2"))
-    return one, renumbered(two, 2)
+    return one, edited(two, **NODE_2)
 
 
 def test_a_commit_is_beyond_the_end_of_every_copy(kseg: Kseg, tmp_path: Path) -> None:
@@ -80,7 +74,7 @@ def with_states(target: Path, states: Path, *numbers: int) -> Path:
     shutil.copy(KILLED / "meta.properties", node)
     for number in numbers:
         shutil.copytree(states, node / f"__transaction_state-{number}")
-    return renumbered(node, 2)
+    return edited(node, **NODE_2)
 
 
 def test_the_coordinator_of_another_node_names_the_producer(kseg: Kseg, tmp_path: Path) -> None:

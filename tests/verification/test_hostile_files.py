@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.rendering import batch, record
 from kseg.findings.table import KINDS
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.sidefiles.kinds import ENTRY_NAMES
 from verification.log_directories import REAL, check
-from verification.partitions import STEM, TESTDATA, Found
+from verification.partitions import STEM, TESTDATA, Found, log_of
 from verification.producer_cases import TRANSACTIONS
 
 PLACES = (REAL, TRANSACTIONS, TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0")
@@ -51,6 +52,11 @@ def test_no_names_and_no_bytes_raise(
     found = check(copied, level)
     assert is_told_within(found)
     assert found.report.is_whole
+
+
+def test_json_that_nests_too_deep_is_none(tmp_path: Path) -> None:
+    schemas = log_of(tmp_path, batch([record(0, key=b"[" * 100_000, value=b"")])).rename(tmp_path / "_schemas-0")
+    assert check(schemas, DEEP).codes == ["max-timestamp-mismatch"]
 
 
 @given(name=st.sampled_from(sorted(ENTRY_NAMES)), content=CONTENTS)

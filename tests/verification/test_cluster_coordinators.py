@@ -1,6 +1,5 @@
 """Committed offsets and open transactions of the nodes of one cluster: one copy tells what another one lacks."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,8 @@ LONGER = TESTDATA / "damaged" / "findings" / "leader-copy-behind" / "cluster" / 
 
 
 def found(kseg: Kseg, code: str, *paths: Path) -> list[dict[str, Any]]:
-    out = kseg("verify", "--level", "deep", "--format", "json", "--now", "1799000000000", *map(str, paths)).out
-    rows = [json.loads(line) for line in out.splitlines()]
-    return [row for row in rows if row.get("code") == code]
+    rows = kseg("verify", "--level", "deep", "--format", "json", "--now", "1799000000000", *paths).of_type("finding")
+    return [row for row in rows if row["code"] == code]
 
 
 def two_of(logs: Path, target: Path) -> tuple[Path, Path]:

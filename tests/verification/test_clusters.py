@@ -1,6 +1,5 @@
 """What a start of the copies of several nodes loses: real nodes of one cluster, with the disk of one changed."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -24,11 +23,10 @@ def nodes_of(code: str, target: Path) -> list[Path]:
 
 class Judged:
     def __init__(self, kseg: Kseg, *paths: Path) -> None:
-        result = kseg("verify", "--format", "json", "--now", "1799000000000", *map(str, paths))
-        self.status, rows = result.status, [json.loads(line) for line in result.out.splitlines()]
-        self.summary = rows[-1]
+        result = kseg("verify", "--format", "json", "--now", "1799000000000", *paths)
+        self.status, (*rows, self.summary) = result.status, result.objects
         jsonschema.Draft202012Validator(schema("verify")).validate(self.summary)
-        self.findings = {row["code"]: row for row in rows[:-1] if row["severity"] != "info"}
+        self.findings = {row["code"]: row for row in rows if row["severity"] != "info"}
         """The last finding of each code."""
 
 

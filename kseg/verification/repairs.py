@@ -185,7 +185,7 @@ class Repairs:
         if os.path.basename(file).startswith(segment_files.OWN_PREFIX) and is_directory:
             return Place(file).parent or "."
         if is_directory and (self._is_partition(file) or self._is_log_directory(file)):
-            return file
+            return (Place(file) / "-").parent  # without slashes at its end, as for the files in it
         parent = Place(file).parent or "."
         if not Place(parent).is_dir():
             return None

@@ -62,16 +62,24 @@ class _Buckets:
 
 
 class _Offsets:
-    """Offsets of records: their number, the first of them, and the last."""
+    """Offsets of records, which come in any order: their number, the lowest of them, and the last."""
 
     def __init__(self) -> None:
-        self.count, self.listed, self.last = 0, list[int](), -1
+        self.count, self.last = 0, -1
+        self._lowest = list[int]()
+        """A heap of the negated offsets, so that the highest of them is replaced first."""
 
     def add(self, offset: int) -> None:
         self.count += 1
-        if len(self.listed) < 10 * _LISTED:  # they come by bucket, not in order
-            self.listed.append(offset)
         self.last = max(self.last, offset)
+        if len(self._lowest) < _LISTED:
+            heapq.heappush(self._lowest, -offset)
+        elif -offset > self._lowest[0]:
+            heapq.heapreplace(self._lowest, -offset)
+
+    @property
+    def listed(self) -> list[int]:
+        return sorted(-offset for offset in self._lowest)
 
 
 class ContentComparison:
@@ -176,7 +184,7 @@ class ContentComparison:
     def _add(self, kind: str, path: str, other: str, offsets: _Offsets, text: str) -> None:
         if not offsets.count:
             return
-        listed = sorted(offsets.listed)[:_LISTED]
+        listed = offsets.listed
         more = f" and {offsets.count - _SHOWN} more" if offsets.count > _SHOWN else ""
         details = {
             "difference": kind, "count": offsets.count, "offsets": listed, "firstOffset": listed[0],

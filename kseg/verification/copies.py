@@ -10,7 +10,7 @@ imported on first use.
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.errors import KsegError, PathError
@@ -44,10 +44,24 @@ Options = dict[str, str | None]
 
 
 class GivenCopies:
-    """The nodes and partitions among the PATHs of a check, and of the replica that it compares with."""
+    """The nodes and partitions among the PATHs of a check, and of the replica that it compares with; the topic ids in
+    log directories."""
 
     def __init__(self, *several: Nodes) -> None:
         self._several = several
+        self.topic_ids = cache(self._topic_ids)
+
+    def _topic_ids(self, root: str) -> "TopicIds":
+        from kseg.recovery.options import TopicIds
+
+        return TopicIds(self._several[0].at(root), root)
+
+    @cached_property
+    def siblings(self) -> "Siblings":
+        """What is known of neighbouring partitions, for all dry runs."""
+        from kseg.node.belonging import Siblings
+
+        return Siblings()
 
     @cached_property
     def nodes(self) -> list[Node]:
@@ -107,25 +121,14 @@ class DryRun(NamedTuple):
 
 
 class RepairTarget:
-    """The directory that a command changes: a partition, or a log directory if ``partition`` is None. ``node``: that of
-    its log directory; ``given``: where its other copies may be; ``topic_ids``: those in its log directory;
-    ``siblings``: all targets have the same."""
+    """The directory that a command changes: a partition, or a log directory if ``partition`` is None. ``root``: its log
+    directory, ``node``: that of it; ``given``: where its other copies may be."""
 
-    def __init__(
-        self,
-        path: str,
-        root: str,
-        node: Node,
-        given: GivenCopies,
-        topic_ids: "Callable[[], TopicIds]",
-        siblings: "Callable[[], Siblings]",
-    ) -> None:
-        self.path, self.node, self._given, self._topic_ids = path, node, given, topic_ids
-        self._siblings = siblings
+    def __init__(self, path: str, root: str, node: Node, given: GivenCopies) -> None:
+        self.path, self._root, self.node, self._given = path, root, node, given
         self.partition = None if root == path else parse_partition_name(directory_name(path))
         self._outcomes: dict[tuple[tuple[str, str | None], ...], DryRun] = {}
-        self._compared: dict[str, tuple[int, bool]] = {}
-        self._transactions: dict[str, OpenTransactions] = {}
+        self._compared_with, self._transactions_in = cache(self._compare_with), cache(self._read_transactions)
 
     @property
     def is_metadata(self) -> bool:
@@ -154,7 +157,7 @@ class RepairTarget:
     def topic_id(self) -> str | None:
         """The topic id by the cluster metadata, or by all other partitions of the topic; None if these disagree."""
         with suppress(PathError):
-            found = None if self.partition is None else self._topic_ids().find(self.partition[0])
+            found = None if self.partition is None else self._given.topic_ids(self._root).find(self.partition[0])
             return None if found is None else found[0]
         return None
 
@@ -178,7 +181,7 @@ class RepairTarget:
             if "--undelete" in options:
                 planner = partial(RestorePlanner, filled(RestoreOptions, given))
             else:
-                planner = partial(RecoveryPlanner, filled(RecoverOptions, given), siblings=self._siblings())
+                planner = partial(RecoveryPlanner, filled(RecoverOptions, given), siblings=self._given.siblings)
             recording = Recording()
             with suppress(KsegError, OSError):  # then the command fails, and removes nothing
                 run([self.path], partial(planner, make_checks=RecoveryChecks), ChangeOptions(is_dry=True), recording)
@@ -281,13 +284,12 @@ class RepairTarget:
                         found.append(copy.path)
         return found
 
-    def _transactions_in(self, path: str) -> "OpenTransactions":
+    @staticmethod
+    def _read_transactions(path: str) -> "OpenTransactions":
         from kseg.segment.isolation import OpenTransactions
 
-        if path not in self._transactions:
-            files = [file for file in list_segments(path) if file.kind == LOG and not file.leftover]
-            self._transactions[path] = OpenTransactions.of_segments(files, Scratch())
-        return self._transactions[path]
+        files = [file for file in list_segments(path) if file.kind == LOG and not file.leftover]
+        return OpenTransactions.of_segments(files, Scratch())
 
     def _has_all(self, copy: Copy) -> bool:
         """Whether a copy has the damaged range and all behind it, with the same leader epochs, and undamaged."""
@@ -297,22 +299,18 @@ class RepairTarget:
         filled = self.outcome({"--from-replica": copy.path})
         return filled.is_known and not any(last >= end for _, last in filled.missing)
 
-    def _compared_with(self, copy: Copy) -> tuple[int, bool]:
+    def _compare_with(self, copy: Copy) -> tuple[int, bool]:
         """Returns the log end of a copy, and whether it is undamaged and has all intact records of this one."""
         from kseg.verification.replicas import compare_path
 
-        if copy.path not in self._compared:
-            found, results = list[Finding](), list[Comparison]()
-            with suppress(KsegError, OSError):
-                settings = CheckSettings(FULL, now_ms=0)
-                compare_path(self.path, copy.path, settings, Report(found.append), results.append)
-            lacks = any(
-                each.code == "replicas-diverge" or (each.code in _LACKING and each.file.startswith(copy.path))
-                for each in found
-            )
-            ends = [compared.last_offsets[1] + 1 for compared in results]
-            self._compared[copy.path] = (ends[0], not lacks) if ends else (LAST_OFFSET, False)
-        return self._compared[copy.path]
+        found, results = list[Finding](), list[Comparison]()
+        with suppress(KsegError, OSError):
+            compare_path(self.path, copy.path, CheckSettings(FULL, 0), Report(found.append), results.append)
+        lacks = any(
+            each.code == "replicas-diverge" or (each.code in _LACKING and each.file.startswith(copy.path))
+            for each in found
+        )
+        return (results[0].last_offsets[1] + 1, not lacks) if results else (LAST_OFFSET, False)
 
 
 _LACKING = frozenset({"replica-lacks-records", "replica-not-compared", "replica-ends-earlier"})

@@ -26,7 +26,7 @@ from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.kinds import list_side_files, side_file
 from kseg.stores.archives.mounting import packed_segment_at
 from kseg.stores.place import Place
-from kseg.stores.source import open_source
+from kseg.stores.source import Source, open_source
 from kseg.stores.windows import Buffers
 from kseg.verification import log_directories
 from kseg.verification import partition as partition_check
@@ -163,10 +163,10 @@ class DirectoryCheck:
         if wanted.topics:
             return True
         if directory is not None:
-            report.directories.append(log_directories.CheckedDirectory(directory, topic_ids, extents))
-            log_directories.judge_late_starts(directory, node, extents, report)
-            known = {name: topic_id for name, topic_id in topic_ids.items() if topic_id is not None}
-            log_directories.judge_topic_ids(directory, node, known, report)
+            checked = log_directories.CheckedDirectory(directory, topic_ids, extents)
+            report.directories.append(checked)
+            log_directories.judge_late_starts(checked, node, report)
+            log_directories.judge_topic_ids(checked, node, report)
             if segment_files.REMOTE_INDEX_CACHE in directory.directories:
                 self._side_files(Place(directory.path) / segment_files.REMOTE_INDEX_CACHE)
         self._other_entries(path, files, others)
@@ -244,21 +244,17 @@ def judge_partition(
 ) -> PartitionCheck:
     """Checks a partition directory, including files with other names. Raises PathError if it cannot be read."""
     listing = segment_files.listing_of(directory)
-    files_in, others = listing.names
-    names = frozenset(files_in)
-    own_name = directory_name(directory)
-    listed = segment_files.segments_among(directory, [*files_in, *others] if others else names, own_name=own_name)
+    listed = segment_files.segments_among(directory, [*listing.files, *listing.others])
     files = [file for file in listed if file.kind != CHECKPOINT]
-    topic, number = parse_partition_name(own_name) or (None, None)
-    partition = PartitionCheck(
-        directory, topic, number, True, settings, report, broker, buffers, names, others, listing, own_name=own_name
-    )
+    topic, number = parse_partition_name(directory_name(directory)) or (None, None)
+    names = frozenset(listing.files)
+    partition = PartitionCheck(directory, topic, number, True, settings, report, broker, buffers, names, listing)
     inside = DirectoryCheck(settings, report)
-    if others and not files:
-        if inside.if_log_directory(directory, files_in, others):
+    if listing.others and not files:
+        if inside.if_log_directory(directory, *listing.names):
             return partition
         # It may be above partitions although it is named like one.
-        has_directories = any(_is_directory_of_others(directory, name) for name in others)
+        has_directories = any(_is_directory_of_others(directory, name) for name in listing.others)
         if has_directories and not any(map(side_file, names)) and inside.inside(directory):
             return partition
     rules, census = rules_of(partition), None
@@ -266,7 +262,7 @@ def judge_partition(
         census = Census(partition)
         rules.append(census)
     partition_check.judge_segments(partition, files, rules)
-    if others or not files or partition.odd_names:
+    if listing.others or not files or partition.odd_names:
         _judge_misnamed(partition, inside)
     if census is not None:
         report.totals.partitions.append(census.as_object())
@@ -344,16 +340,13 @@ class Census(Rule):
 def _judge_misnamed(partition: PartitionCheck, inside: DirectoryCheck) -> None:
     """Checks files of a partition that are not part of its log, and with ``inside`` its directories; reports a
     partition without segments."""
-    directory = partition.directory or ""
     found = judge_misnamed_files(partition, misnamed_files(partition))
-    for name in partition.others or ():
-        path = Place(directory) / name
+    for name in partition.others:
+        path = partition.path(name)
         if name.startswith(OWN_PREFIX) or any(segment.path == path for segment in partition.segments):
             continue
-        is_file_of_kafka = paths.named_like_segment(name) or side_file(path) is not None
-        if _is_directory_of_others(directory, name) and (inside.inside(path, paths.DEPTH - 1) or not is_file_of_kafka):
-            continue
-        if is_file_of_kafka:
+        is_judged = _is_directory_of_others(partition.name, name) and inside.inside(path, paths.DEPTH - 1)
+        if not is_judged and (paths.named_like_segment(name) or side_file(path) is not None):
             partition_check.add_unread(path, partition.report)
     if partition.segments or log_directory.is_moved(partition.own_name):
         return
@@ -388,7 +381,7 @@ def judge_misnamed_files(around: PartitionCheck, names: Iterable[str]) -> list[s
         by_stem[name.partition(".")[0]].add(name)
     found = []
     for name in sorted(names):
-        path = Place(around.directory or "") / name
+        path = around.path(name)
         if side_file(path) is not None:
             continue
         try:
@@ -424,11 +417,8 @@ def _judge_packed(partition: PartitionCheck, file: SegmentFile) -> None:
                 report.totals.not_judged += 1
                 return
             named = segment_files.segment_file(unpacked)
-            kind, base_offset = named.kind if named.is_segment else LOG, named.base_offset
-            if base_offset is None:
-                with open_source(unpacked) as source:
-                    base_offset = paths.first_base_offset(source)
-            inside = named._replace(kind=kind, leftover="", base_offset=base_offset)
+            with open_source(unpacked) as source:
+                inside = _as_segment(named, named.kind if named.is_segment else LOG, source)
             _judge_as_segment(partition, inside)
             partition_check.add_archive(unpacked, report)
     except (KsegError, OSError) as error:
@@ -446,10 +436,15 @@ def _misnamed_segment(path: str, name: str) -> SegmentFile | None:
             return named._replace(kind="") if paths.is_packed_segment(name, paths.read_head(source)) else None
         if not paths.holds_batches(source, name):
             return None
-        kind, base_offset = LOG_07 if LOG_07 in name else LOG, named.base_offset
-        if base_offset is None and kind == LOG:
-            base_offset = paths.first_base_offset(source)
-        return named._replace(kind=kind, leftover="", base_offset=base_offset)
+        return _as_segment(named, LOG_07 if LOG_07 in name else LOG, source)
+
+
+def _as_segment(file: SegmentFile, kind: str, source: Source) -> SegmentFile:
+    """Returns a file as a segment of a kind; a .log without a number begins with its first batch."""
+    base_offset = file.base_offset
+    if base_offset is None and kind == LOG:
+        base_offset = paths.first_base_offset(source)
+    return file._replace(kind=kind, leftover="", base_offset=base_offset)
 
 
 def judge_task(task: Task, settings: CheckSettings, report: Report, buffers: Buffers) -> CheckedPartition:
@@ -514,8 +509,6 @@ def tasks_of(node: Node, partitions: Iterable[str]) -> list[Task]:
     return [task._replace(broker=task.broker._replace(topic_id=task.broker.topic_id or None)) for task in tasks]
 
 
-LARGEST_CHUNK, CHUNKS_EACH = 32, 8
-"""Largest chunk of partitions, and least number of chunks per process; messages cost more than small partitions."""
 ENDED = "a process that judged a partition ended before it was done (was it killed? is there enough memory?)"
 
 
@@ -523,7 +516,6 @@ def judge_in_processes(tasks: list[Task], settings: CheckSettings, report: Repor
     """Checks partitions in several processes. Yields the outcomes in the order of the tasks, each after its findings
     were reported. Always ends its processes. Raises KsegError if one ended early, and the error of one that failed."""
     count = min(settings.jobs, len(tasks))
-    chunk_size = max(1, min(LARGEST_CHUNK, len(tasks) // (count * CHUNKS_EACH)))
     done, reported = shared_numbers(count), 0
     pending = Totals()  # of shown findings of an unfinished partition
 
@@ -533,8 +525,8 @@ def judge_in_processes(tasks: list[Task], settings: CheckSettings, report: Repor
         report.advance(total - reported)
         reported = total
 
-    begin = partial(_judging, tasks, chunk_size, settings, report.ignored, done)
-    found = in_processes(count, -(-len(tasks) // chunk_size), begin, ENDED, report_progress)
+    begin = partial(_judging, tasks, settings, report.ignored, done)
+    found = in_processes(count, len(tasks), begin, ENDED, report_progress)
     try:
         for item in found:
             if isinstance(item, Finding):
@@ -551,23 +543,19 @@ def judge_in_processes(tasks: list[Task], settings: CheckSettings, report: Repor
         found.close()
 
 
-def _judging(
-    tasks: list[Task], chunk_size: int, settings: CheckSettings, ignored: frozenset[str], done: Any, number: int
-) -> Work:
-    """Returns the work of a process: for each partition of a chunk its findings, then its outcome with the result of
+def _judging(tasks: list[Task], settings: CheckSettings, ignored: frozenset[str], done: Any, number: int) -> Work:
+    """Returns the work of a process: for a partition its findings, then its outcome with the result of
     `Report.unshown`."""
     buffers = Buffers(settings.max_batch_bytes)
 
     def progress(count: int) -> None:
         done[number] += count
 
-    def judge(chunk: int, put: Put) -> None:
-        first = chunk * chunk_size
+    def judge(at: int, put: Put) -> None:
         # If fewer partitions than processes are left, each process gets several cores.
-        jobs = max(1, settings.jobs // min(len(done), len(tasks) - first))
-        for task in tasks[first : first + chunk_size]:
-            report = Report(put, ignored, progress)
-            outcome = judge_task(task, replace(settings, jobs=jobs), report, buffers)
-            put((outcome, report.unshown()))
+        jobs = max(1, settings.jobs // min(len(done), len(tasks) - at))
+        report = Report(put, ignored, progress)
+        outcome = judge_task(tasks[at], replace(settings, jobs=jobs), report, buffers)
+        put((outcome, report.unshown()))
 
     return judge

@@ -13,7 +13,7 @@ from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.kernel.layout.rows import CRC_RIGHT, NULL_KEYS
 from kseg.kernel.scan.headers import Chain
-from kseg.segment.files import segment_stem
+from kseg.segment.files import LAST_OFFSET, segment_stem
 from kseg.segment.items import Batch, Damage
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import DEEP, BatchProblem, BatchRow, HeaderRows, cleaner_reach
@@ -62,18 +62,16 @@ class CleanerRule(Rule):
                 self._add("record-without-key", segment, headers[i])
 
     def _note_empty(self, segment: CheckedSegment, headers: HeaderRows, records: Sequence[int]) -> None:
-        for i, count in enumerate(records):
-            batch = headers[i] if not count else None
-            if batch is None or batch.magic < MAGIC_V2 or batch.attributes & CONTROL:
+        for batch in (headers[i] for i, count in enumerate(records) if not count):
+            if batch.magic < MAGIC_V2 or batch.attributes & CONTROL or not batch.has_right_crc:
                 continue
-            if batch.has_right_crc:
-                if not self._empty:
-                    self._known_gaps = _accepted_in(self.partition)
-                if self._known_gaps:
-                    missing = batch.last_offset - batch.first_offset + 1
-                    self._erased += self._known_gaps.missing_in(batch.first_offset, batch.last_offset) == missing
-                self._empty += 1
-                self._first_empty = self._first_empty or (segment.path, batch)
+            if not self._empty:
+                self._known_gaps = _accepted_in(self.partition)
+            if self._known_gaps:
+                missing = batch.last_offset - batch.first_offset + 1
+                self._erased += self._known_gaps.missing_in(batch.first_offset, batch.last_offset) == missing
+            self._empty += 1
+            self._first_empty = self._first_empty or (segment.path, batch)
 
     def finish(self) -> None:
         if self._first_empty is None:
@@ -150,8 +148,8 @@ def lost_segments(partition: PartitionCheck) -> list[CheckedSegment]:
     return found
 
 
-def _batches(partition: PartitionCheck, before: int) -> Iterator[Batch]:
-    """Yields the batches of segments that begin before an offset."""
+def batches_of(partition: PartitionCheck, before: int = LAST_OFFSET) -> Iterator[Batch]:
+    """Yields the batches of segments that begin before an offset, whether valid or not."""
     scratch = partition.buffers.scratch
     for segment in partition.segments:
         if segment.path == "-" or segment.is_unread or segment.file.kind != LOG or (segment.base_offset or 0) >= before:
@@ -159,7 +157,7 @@ def _batches(partition: PartitionCheck, before: int) -> Iterator[Batch]:
         try:
             with open_segment(segment.path, scratch) as reader:
                 yield from (item for item in reader if not isinstance(item, Damage))
-        except KsegError:
+        except (KsegError, OSError):
             continue  # errors of the file were reported when it was checked
 
 
@@ -260,7 +258,6 @@ class Gaps:
         self.misplaced: list[Range] = []
         self._further: list[tuple[int, int, int, int]] = []
         """First offset, last offset, missing offsets and uncounted gaps of each segment that has uncounted gaps."""
-        self._uncounted = 0
         self._are_scattered = False
         """Whether a segment has so many gaps that it looks compacted."""
 
@@ -271,7 +268,6 @@ class Gaps:
             self._are_scattered = True
         if uncounted:
             self._further.append((max(state.base, 0), state.last_offset, state.missing, uncounted))
-            self._uncounted += uncounted
 
     def add_findings(self) -> None:
         """Adds a finding for each gap of lost records, and one for all other gaps of a segment with the same code."""
@@ -295,7 +291,7 @@ class Gaps:
         # After this offset no gap is the cleaner's: by the keys of a compacted log, else that of the last gap.
         reach = max((gap.first for gap in open_gaps), default=0)
         if self._partition.settings.level == DEEP and self._partition.is_compacted:
-            reach = cleaner_reach(_batches(self._partition, reach), reach)
+            reach = cleaner_reach(batches_of(self._partition, reach), reach)
         lost = {segment.base_offset or 0: segment for segment in lost_segments(self._partition)}
         explained: dict[tuple[str, str], list[Gap]] = defaultdict(list)
         for gap in self.found:
@@ -330,16 +326,17 @@ class Gaps:
             text = f"gaps: {len(gaps)}, offsets missing in them: {missing}"
             details = _details(code, gaps[0].first, gaps[-1].last, missing, gaps=len(gaps))
             report.add(code, file, text, gaps[0].position, offset=gaps[0].first, details=details)
-        if self._uncounted and not of_cleaner:
-            report.more(UNEXPLAINED, self._partition.name, self._uncounted)
+        for base, _, _, count in () if of_cleaner else self._further:
+            severity = WARNING if of_cleaner is None and base < active_start else None
+            report.more(UNEXPLAINED, self._partition.name, count, severity)
 
     def _are_of_cleaner(self, gaps: list[Gap]) -> bool | None:
         """Whether the log cleaner made these gaps and the uncounted ones, None if that is unknown."""
         partition = self._partition
-        if partition.is_compacted or not (gaps or self._uncounted):
+        if partition.is_compacted or not (gaps or self._further):
             return True
         last = max(gap.first for gap in gaps or self.found)  # where the last gap begins
-        if cleaner_reach(_batches(partition, last), last) < last:
+        if cleaner_reach(batches_of(partition, last), last) < last:
             return False
         if self._are_scattered or _was_replaced(partition):
             partition.holds_gaps = True
@@ -358,11 +355,11 @@ class Gaps:
         start = max(partition.segments[0].base_offset or 0, partition.broker.log_start_offset or 0)
         found = known.among([gap.range for gap in self.found], start)
         if all(gap.range in found for gap in self.found):
-            self._uncounted -= sum(
-                count
+            self._further = [
+                (first, last, missing, count)
                 for first, last, missing, count in self._further
-                if known.missing_in(max(first, start), last) == missing
-            )
+                if known.missing_in(max(first, start), last) != missing
+            ]
         return found
 
 

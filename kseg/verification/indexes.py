@@ -324,7 +324,7 @@ class IndexRule(Rule):
         if not self.partition.is_whole:
             return
         names, endings = self.partition.names, (*SUFFIXES, TRANSACTION_INDEX)
-        present = names.union(self.partition.others or ())
+        present = names.union(self.partition.others)
         orphans: list[tuple[str, str]] = []
         for name in sorted(name for name in self.partition.odd_names if name.endswith(endings)):
             stem = next(filter(None, (_stem(name, suffix) for suffix in endings)), "")

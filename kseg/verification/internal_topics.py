@@ -157,6 +157,6 @@ def _judge_remote_segments(partition: PartitionCheck) -> None:
 def _json(data: bytes) -> dict[str, object]:
     try:
         found = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -8,7 +8,7 @@ and KafkaBasedLog of Kafka 4.3.1 and 4.4.0; KafkaStore of Schema Registry 7.9.
 import os
 import stat
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from errno import EACCES
 from functools import lru_cache
@@ -209,18 +209,29 @@ def topic_partition(name: str) -> tuple[str, int] | None:
     return (rest, partition) if dash and rest and partition is not None else None
 
 
-def judge_topic_ids(directory: LogDirectory, node: Node, ids: Mapping[str, str], report: Report) -> None:
-    """Compares the topic ids of partitions (``ids``: topic id by directory name) with each other.
+class CheckedDirectory(NamedTuple):
+    """A log directory whose partitions were checked; ``topic_ids``: by the names of its partitions but
+    __cluster_metadata-0 and moved ones, None if there is no readable partition.metadata; ``extents``: by
+    name."""
+
+    directory: LogDirectory
+    topic_ids: dict[str, str | None]
+    extents: dict[str, LogSpan]
+
+
+def judge_topic_ids(checked: CheckedDirectory, node: Node, report: Report) -> None:
+    """Compares the topic ids of partitions with each other.
 
     Topics in __cluster_metadata are skipped: the check of each partition compares them.
     """
     known = node.topics.ids if node.topics is not None else {}
     of_topic: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     of_id: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for name, topic_id in sorted(ids.items()):
-        topic = name.rpartition("-")[0]
-        of_topic[topic][topic_id].append(name)
-        of_id[topic_id][topic].append(name)
+    for name, topic_id in sorted(checked.topic_ids.items()):
+        if topic_id is not None:
+            topic = name.rpartition("-")[0]
+            of_topic[topic][topic_id].append(name)
+            of_id[topic_id][topic].append(name)
     wrong: list[tuple[str, list[str], str]] = []
     for topic, found in of_topic.items():
         if topic not in known:
@@ -234,18 +245,8 @@ def judge_topic_ids(directory: LogDirectory, node: Node, ids: Mapping[str, str],
                 wrong.append((topic_id, names, f"topic id {topic_id} is that of {others}, too"))
     for topic_id, names, text in wrong:
         for name in names:
-            path = Place(directory.path) / name / PARTITION_METADATA
+            path = Place(checked.directory.path) / name / PARTITION_METADATA
             report.add("topic-id-mismatch", path, text, details={"topicId": topic_id}, needs=TOPIC_ID)
-
-
-class CheckedDirectory(NamedTuple):
-    """A log directory whose partitions were checked; ``topic_ids``: by the names of its partitions but
-    __cluster_metadata-0 and moved ones, None if there is no readable partition.metadata; ``extents``: by
-    name."""
-
-    directory: LogDirectory
-    topic_ids: dict[str, str | None]
-    extents: dict[str, LogSpan]
 
 
 def judge_absent(path: str, nodes: Nodes, report: Report) -> bool:
@@ -377,15 +378,13 @@ def _lone_copies(directory: LogDirectory, node: Node, report: Report) -> None:
             report.add("only-future-copy", path, text)
 
 
-def judge_late_starts(directory: LogDirectory, node: Node, extents: Mapping[str, LogSpan], report: Report) -> None:
-    """Reports logs that begin behind their first leader epoch: retention moves that along with the log start.
-
-    ``extents``: those of the partitions that were checked, by name.
-    """
+def judge_late_starts(checked: CheckedDirectory, node: Node, report: Report) -> None:
+    """Reports logs that begin behind their first leader epoch: retention moves that along with the log start."""
+    directory = checked.directory
     if LOG_STARTS in (*directory.problems, *directory.unread):
         return
     starts = directory.offsets.get(LOG_STARTS, {})
-    for name, span in extents.items():
+    for name, span in checked.extents.items():
         base, epoch = span.start, span.first_epoch
         if epoch is None or not epoch < base or parse_partition_name(name) in starts:
             continue

@@ -231,73 +231,60 @@ _PIECE_BYTES = 1 << 20
 def blocks_of(source: Source, is_07: bool, is_live: bool, scratch: Scratch, pipeline: Pipeline) -> Iterator[Block]:
     """Yields the blocks of a segment, which tile it; several threads compute their digests, as hashing releases the
     GIL. Raises PathError if the file shrinks meanwhile."""
-    return pipeline.each(
-        partial(_block, source, position, end - position, headers, code)
-        for position, end, headers, code in _ranges(source, is_07, is_live, scratch)
-    )
-
-
-def _pieces(source: Source, position: int, size: int, piece_bytes: int = _PIECE_BYTES) -> Iterator[bytes]:
-    """Yields current bytes of the file; fewer than ``size`` if it has shrunk."""
-    end = position + size
-    while position < end and (data := source.extent.pread(min(piece_bytes, end - position), position)):
-        yield data
-        position += len(data)
+    return pipeline.each(partial(_block, source, part) for part in _parts(source, is_07, is_live, scratch))
 
 
 def sha256_of(source: Source, position: int, size: int) -> bytes:
     """Returns the digest of current bytes of the file; of fewer if it has shrunk."""
-    digest = hashlib.sha256()
-    for data in _pieces(source, position, size):
+    digest, end = hashlib.sha256(), position + size
+    while position < end and (data := source.extent.pread(min(_PIECE_BYTES, end - position), position)):
         digest.update(data)
+        position += len(data)
     return digest.digest()
 
 
-def _ranges(
-    source: Source, is_07: bool, is_live: bool, scratch: Scratch
-) -> Iterator[tuple[int, int, HeaderRows | None, str]]:
-    """Yields (start, end, headers, code) of each block: those of its batches, or None and a code of damage."""
+def _parts(source: Source, is_07: bool, is_live: bool, scratch: Scratch) -> Iterator[HeaderRows | Damage]:
+    """Yields the batches of each block, and the damage between them."""
     survey = SegmentSurvey(SegmentReader(source, is_07, 0, is_live, None, scratch), FULL)
-    held, start = HeaderRows(int64s(0), 0), 0
+    held = HeaderRows(int64s(0), 0)
     for item in survey:
         if isinstance(item, HeaderRows):
-            if held.count:
-                rows = bytearray(held.part(0, held.count).rows) + item.part(0, item.count).rows
-                item = HeaderRows(memoryview(rows).cast("q"), held.count + item.count)
-            held = item
-            while (count := _full_block(held, start)) > 0:
-                block, held = held.part(0, count), held.part(count, held.count)
-                yield start, block.end, block, ""
-                start = block.end
+            held = held.followed_by(item) if held.count else item
+            while (count := _full_block(held)) > 0:
+                yield held.part(0, count)
+                held = held.part(count, held.count)
         elif isinstance(item, Damage):
             if held.count:
-                yield start, item.position, held, ""
+                yield held
                 held = held.part(0, 0)
-            yield item.position, item.end, None, item.code
-            start = item.end
+            yield item
     if held.count:
-        yield start, held.end, held, ""
+        yield held
 
 
-def _full_block(headers: HeaderRows, start: int) -> int:
+def _full_block(headers: HeaderRows) -> int:
     """Returns the number of batches that make a block, 0 if more may be added."""
     numbers = range(min(headers.count, BLOCK_BATCHES))
-    before = bisect_left(numbers, start + BLOCK_BYTES, key=lambda i: headers[i].end)
+    if not numbers:
+        return 0
+    before = bisect_left(numbers, headers[0].position + BLOCK_BYTES, key=lambda i: headers[i].end)
     if before < len(numbers):
         return before + 1
     return before if before == BLOCK_BATCHES else 0
 
 
-def _block(source: Source, position: int, size: int, headers: HeaderRows | None, code: str) -> Block:
-    if headers is None:
-        return Block(position, size, sha256_of(source, position, size), code=code)
-    data = b"".join(_pieces(source, position, size, size))
-    if len(data) < size:
+def _block(source: Source, part: HeaderRows | Damage) -> Block:
+    if isinstance(part, Damage):
+        digest = sha256_of(source, part.position, part.length)
+        return Block(part.position, part.length, digest, code=part.code)
+    first, last = part[0], part[-1]
+    data = source.extent.read(first.position, last.end)
+    if len(data) < last.end - first.position:
         raise PathError(f"{source.path}: became shorter while its digest was made")
-    count, first, last = headers.count, headers[0].first_offset, headers[-1].last_offset
-    packed = bytearray(count * MAX_FINGERPRINT_BYTES)
-    written = pack_fingerprints(data, headers.rows, count, position, packed)
-    return Block(position, size, hashlib.sha256(data).digest(), count, first, last, bytes(packed[:written]))
+    packed = bytearray(part.count * MAX_FINGERPRINT_BYTES)
+    written = pack_fingerprints(data, part.rows, part.count, first.position, packed)
+    digest, fingerprints = hashlib.sha256(data).digest(), bytes(packed[:written])
+    return Block(first.position, len(data), digest, part.count, first.first_offset, last.last_offset, fingerprints)
 
 
 MAX_KEPT_BATCHES = 200_000
@@ -440,7 +427,7 @@ def write_manifest(
                 put_row({"type": "segment", "file": bytes_value(name), "size": source.size})
                 files, size = files + 1, size + source.size
                 is_live = settings.is_live and is_last
-                for block in blocks_of(source, settings.is_07 or file.is_07, is_live, scratch, pipeline):
+                for block in blocks_of(source, settings.era.is_07 or file.is_07, is_live, scratch, pipeline):
                     put_row(block.line())
                     batches += block.count
                     advance(block.size)
@@ -469,7 +456,7 @@ def check_manifest(path: str, paths: Iterable[str], settings: CheckSettings, rep
                 continue
             compared += 1
             file, _ = present[name]
-            is_07, before = settings.is_07 or file.is_07, report.totals.codes.total()
+            is_07, before = settings.era.is_07 or file.is_07, report.totals.codes.total()
             _compare_segment(file.path, size, blocks, is_07, settings.max_batch_bytes, pipeline, report)
             if report.totals.codes.total() > before:
                 touched.add(os.path.dirname(name))
@@ -540,12 +527,9 @@ def _side_files(paths: Iterable[str]) -> dict[bytes, str]:
 
 def _digest(path: str) -> tuple[int, str]:
     """Returns the size of a file and its SHA-256. Raises PathError."""
-    size, sha256 = 0, hashlib.sha256()
     with errors_at(path), Place(path).open() as stream:
-        while data := stream.read(_PIECE_BYTES):
-            size += len(data)
-            sha256.update(data)
-    return size, sha256.hexdigest()
+        digest = hashlib.file_digest(stream, "sha256")
+        return stream.tell(), digest.hexdigest()
 
 
 def _by_folder(names: Iterable[bytes], choose: Callable[[Iterable[int]], int]) -> dict[bytes, int]:

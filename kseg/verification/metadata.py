@@ -50,9 +50,7 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
         report.add("bad-metadata-snapshot", path, message, position, **more)
         return False
 
-    first: Record | None = None
-    last: Record | None = None
-    totals = report.totals
+    first, last, totals = list[Record](), list[Record](), report.totals
     try:
         with open_segment(path) as reader:
             totals.files += 1
@@ -66,17 +64,15 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
                 if not item.is_control:
                     totals.records += item.header.record_count if isinstance(item, RecordBatch) else 1
                 records = list(item) if item.is_control else []
-                if first is None and records:
-                    first = records[0]
-                last = records[-1] if records else None
+                first, last = first or records[:1], records[-1:]
             size = reader.source.size
     except PathError as error:  # what cannot be opened is not judged: Kafka makes snapshots that only its user reads
         add_unread(path, report, error)
         return False
     except KsegError as error:
         return refuse(str(error))
-    for record, wanted, name in ((first, SNAPSHOT_HEADER, "header"), (last, SNAPSHOT_FOOTER, "footer")):
-        if record is None or parse_control(record.key, record.value).type_id != wanted:
+    for found, wanted, name in ((first, SNAPSHOT_HEADER, "header"), (last, SNAPSHOT_FOOTER, "footer")):
+        if wanted not in [parse_control(record.key, record.value).type_id for record in found]:
             position = size if wanted == SNAPSHOT_FOOTER else 0
             # Kafka 4.4.0 was seen to start on a snapshot that lacks nothing but its footer.
             details = {"reason": DOUBTFUL} if wanted == SNAPSHOT_FOOTER else {}

@@ -577,6 +577,8 @@ class _DiskCheck:
             if is_reserved_id(assigned):
                 continue  # the node has not made it yet
             here = self.path_of_id.get(assigned)
+            if here is not None and here not in self.paths:
+                continue  # that directory has no file but partitions, and was not checked as a log directory
             if here is None and self.check.is_whole:
                 gone[None, assigned].append(name)
             elif here is not None and self._is_bare(here):

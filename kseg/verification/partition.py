@@ -4,7 +4,7 @@
 """
 
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -16,7 +16,7 @@ from kseg.limits import MAX_BATCH_BYTES, MAX_SEGMENT_BYTES
 from kseg.node.log_directory import BrokerState
 from kseg.node.server_properties import ServerProperties
 from kseg.releases.release import Era
-from kseg.segment.files import PARTITION_FILES, Listing, SegmentFile, segment_stem
+from kseg.segment.files import PARTITION_FILES, Listing, SegmentFile, directory_name, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.paths import packing_of, read_head, some
 from kseg.segment.survey import BatchProblem, HeaderRows, open_survey
@@ -47,11 +47,6 @@ class CheckSettings:
     server: ServerProperties | None = None
     takes_census: bool = False
     may_fork: bool = True
-
-    @property
-    def is_07(self) -> bool:
-        """Whether files are read as 0.7."""
-        return self.era.is_07
 
 
 class Rule:
@@ -229,8 +224,6 @@ class PartitionCheck:
     buffers: Buffers
     listed: frozenset[str] | None = None
     """The regular files in ``directory`` at the start of the check, if they were listed."""
-    others: list[str] | None = None
-    """All other names in it, if it was listed."""
     listing: Listing | None = None
     """Its entries, if all of it is checked."""
     segments: list[CheckedSegment] = field(default_factory=list)
@@ -246,14 +239,22 @@ class PartitionCheck:
     """The damage that stops the log cleaner, once `CleanerRule` has found it."""
     are_closed: bool = False
     """Whether no broker appends to the segments any more, even to the last."""
-    own_name: str = ""
-    """The base name of ``directory``."""
     outlook: "Outlook | None" = None
     """What a salvage restores; `kseg.verification.gaps` computes it if it is needed."""
 
     @property
     def name(self) -> str:
         return self.directory or "-"
+
+    @property
+    def own_name(self) -> str:
+        """The base name of ``directory``."""
+        return directory_name(self.directory or "")
+
+    @property
+    def others(self) -> Collection[str]:
+        """The names in the directory that are not of regular files, if all of it is checked."""
+        return () if self.listing is None else self.listing.others
 
     def path(self, name: str) -> Place:
         """Returns the path of a file in the directory."""
@@ -321,7 +322,7 @@ def judge_segments(partition: PartitionCheck, files: Iterable[SegmentFile], rule
         segment = CheckedSegment(file, 0, behind is None, None, behind and behind.base_offset)
         partition.segments.append(segment)
         try:
-            if partition.others and file.name in partition.others:
+            if file.name in partition.others:
                 raise PathError(f"{file.path}: {why_no_file(file.path)}")
             source = open_source(file.path)
         except PathError as error:
@@ -329,7 +330,7 @@ def judge_segments(partition: PartitionCheck, files: Iterable[SegmentFile], rule
                 raise
             segment.is_unread = segment.is_damaged = True
             add_unread(file.path, partition.report, error)
-            if not Place(file.path).is_link() and (not partition.others or file.name not in partition.others):
+            if not Place(file.path).is_link() and file.name not in partition.others:
                 partition.report.failures.append(str(error))  # another user may be able to read it
         else:
             with source:

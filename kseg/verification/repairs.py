@@ -10,8 +10,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, partial
-from typing import TYPE_CHECKING
+from functools import cache
 
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError
@@ -26,10 +25,6 @@ from kseg.segment.paths import some
 from kseg.stores.place import Place
 from kseg.verification.copies import GivenCopies, Options, RepairTarget
 from kseg.verification.report import Finding, Need, RepairStep
-
-if TYPE_CHECKING:
-    from kseg.node.belonging import Siblings
-    from kseg.recovery.options import TopicIds
 
 
 def with_coordinator_facts(finding: Finding, target: RepairTarget) -> Finding:
@@ -162,10 +157,8 @@ class Repairs:
         nodes = nodes or Nodes()
         self._server = nodes.server
         self._is_partition, self._is_log_directory = cache(_is_partition), cache(_is_log_directory)
-        self._directory_of = cache(self._find_directory)
-        self._targets: dict[str, RepairTarget] = {}
+        self._directory_of, self._target_at = cache(self._find_directory), cache(self._new_target)
         self._nodes, self._given = nodes, GivenCopies(nodes, others or Nodes())
-        self._topic_ids, self._siblings = cache(self._topic_ids_in), cache(self._new_siblings)
         self._wanted: dict[tuple[str, str], _Wanted] = {}
         self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
         self._foreign: set[str] = set()
@@ -178,14 +171,11 @@ class Repairs:
         path = self._directory_of(file)
         return None if path is None or _is_out_of_place(path) else self._target_at(path)
 
-    def _target_at(self, path: str) -> RepairTarget:
-        if path not in self._targets:
-            root = path
-            if self._is_partition(path):
-                root = Place(path.rstrip("/")).parent or os.path.normpath(Place(path) / "..")
-            topic_ids = partial(self._topic_ids, root)
-            self._targets[path] = RepairTarget(path, root, self._nodes.at(root), self._given, topic_ids, self._siblings)
-        return self._targets[path]
+    def _new_target(self, path: str) -> RepairTarget:
+        root = path
+        if self._is_partition(path):
+            root = Place(path.rstrip("/")).parent or os.path.normpath(Place(path) / "..")
+        return RepairTarget(path, root, self._nodes.at(root), self._given)
 
     def _find_directory(self, file: str) -> str | None:
         """Returns the path or its parent, if it is a partition or log directory."""
@@ -195,7 +185,7 @@ class Repairs:
         if os.path.basename(file).startswith(segment_files.OWN_PREFIX) and is_directory:
             return Place(file).parent or "."
         if is_directory and (self._is_partition(file) or self._is_log_directory(file)):
-            return file
+            return (Place(file) / "-").parent  # without slashes at its end, as for the files in it
         parent = Place(file).parent or "."
         if not Place(parent).is_dir():
             return None
@@ -203,16 +193,6 @@ class Repairs:
             return parent if segment_files.is_part_of_log(os.path.basename(file)) or not Place(file).is_file() else None
         is_own = os.path.basename(file) in LOG_DIRECTORY_FILES
         return parent if is_own and self._is_log_directory(parent) else None
-
-    def _topic_ids_in(self, root: str) -> "TopicIds":
-        from kseg.recovery.options import TopicIds
-
-        return TopicIds(self._nodes.at(root), root)
-
-    def _new_siblings(self) -> "Siblings":
-        from kseg.node.belonging import Siblings
-
-        return Siblings()
 
     def path_of(self, finding: Finding) -> str:
         """Returns the path that a repair of the finding is for; its file if there is none."""
@@ -283,25 +263,23 @@ class Repairs:
         if target.path in self._foreign:
             verb, options, needs = "recover", dict(_SALVAGE), needs or DECISION
         removed = 0
-        if verb == "recover" and "--from-replica" not in options and target.holds_only_copies:
-            is_of_leftover = finding.code == "leftover-holds-data" and finding.file.endswith(DELETED)
-            options = _UNDELETE if is_of_leftover else options | _UNDELETE
-        if verb == "recover" and target.is_metadata and target.would_lose(options):
-            return self._cutting(finding, target, options)
         if verb == "recover":
+            if "--from-replica" not in options and target.holds_only_copies:
+                is_of_leftover = finding.code == "leftover-holds-data" and finding.file.endswith(DELETED)
+                options = _UNDELETE if is_of_leftover else options | _UNDELETE
+            if target.is_metadata and target.would_lose(options):
+                return self._cutting(finding, target, options)
             options, removed = _least_removing(target, options, is_decided=needs == DECISION)
-        argv = _argv(verb, options, target.path)
         if removed or needs == DECISION:
-            return self._deciding(finding, target, argv, removed)
-        finding = finding._replace(repair=argv, needs=needs)
-        return self._needing(finding, needs, target) if needs else self._repaired(finding, target, verb, options)
+            return self._deciding(finding, target, _argv(verb, options, target.path), removed)
+        return self._repaired(finding, target, verb, options)
 
     def _repaired(self, finding: Finding, target: RepairTarget, verb: str, options: Options) -> Finding:
-        """Returns the finding, after adding its command to those that repair all findings."""
+        """Returns the finding with its command, which is added to those that repair all findings."""
         if finding.severity != INFO:
             wanted = self._wanted.setdefault((target.path, verb), _Wanted(target, verb))
             wanted.add(options, [finding.code])
-        return finding
+        return finding._replace(repair=_argv(verb, options, target.path), needs=None)
 
     def _of_disk(self, finding: Finding, target: RepairTarget) -> Finding | None:
         """Returns a finding about a disk of a node whose repair only the node as a whole tells: meta.properties is
@@ -351,7 +329,6 @@ class Repairs:
         lost = "the end of the log"
         if target.may_be_cut or target.source is not None:
             options = options if target.may_be_cut else {"--from-replica": target.source}
-            finding = finding._replace(repair=_argv("recover", options, target.path), needs=None)
             return self._repaired(finding, target, "recover", options)
         if (end := target.outcome(options).end) is not None:
             lost = f"offsets from {end} on"
@@ -362,9 +339,7 @@ class Repairs:
             lost += f": give the log directories of {others}, too, or start this node once the others have a leader"
             if target.quorum is not None and len(lacking) == len(target.quorum.others):
                 text = f"{finding.message}; as a start does, {' '.join(argv[:-1])} removes {lost}"
-                return self._repaired(
-                    finding._replace(message=text, repair=argv, needs=None), target, "recover", options
-                )
+                return self._repaired(finding._replace(message=text), target, "recover", options)
         return self._deciding(finding, target, argv, target.outcome(options).removed, lost)
 
     def _deciding(
@@ -386,11 +361,9 @@ class Repairs:
         if finding.severity == INFO:
             return finding._replace(needs=needs)
         path = target.path if target else finding.file
-        command = tuple(argv or finding.repair or (KINDS[finding.code].repair,))
+        command = tuple(argv or (KINDS[finding.code].repair,))
         removed = finding.details.get("removedRecords", 0)
-        need = self._needs.setdefault(
-            (needs or "", path, command), Need(needs or "", path, [], argv or finding.repair, removed)
-        )
+        need = self._needs.setdefault((needs or "", path, command), Need(needs or "", path, [], argv, removed))
         if finding.code not in need.codes:
             need.codes.append(finding.code)
         if KINDS[finding.code].is_refused:

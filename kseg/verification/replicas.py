@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple
 
 from kseg.errors import PathError
@@ -31,7 +30,7 @@ from kseg.stores.place import Place
 from kseg.stores.source import Source
 from kseg.stores.windows import WINDOW_BYTES, equal_bytes
 from kseg.verification.partition import CheckSettings
-from kseg.verification.report import SHOWN_PER_FILE, Comparison, Report
+from kseg.verification.report import SHOWN_PER_FILE, Comparison, Details, Report
 
 
 class Replica:
@@ -195,6 +194,9 @@ class _Range(NamedTuple):
     records: int
     file: str
     position: int
+
+    def as_details(self, other: str) -> Details:
+        return {"firstOffset": self.first, "lastOffset": self.last, "count": self.records, "other": other}
 
 
 @dataclass(slots=True)
@@ -365,7 +367,7 @@ class ReplicaComparison:
         where = f"offset {found.first}" if found.first == found.last else f"offsets {found.first} to {found.last}"
         path, position = self._other_position
         text = f"{where}: {listed} of {_records(found.records)} differ from {path} at position {position}"
-        details = {"firstOffset": found.first, "lastOffset": found.last, "count": found.records, "other": path}
+        details = found.as_details(path)
         self._report.add("replicas-diverge", found.file, text, found.position, None, found.first, details=details)
 
     def _add_damage(self) -> None:
@@ -384,12 +386,7 @@ class ReplicaComparison:
                 for gap in lacking.shown:
                     place = f"at {gap.first}" if gap.first == gap.last else f"from {gap.first} to {gap.last}"
                     text = f"{_records_are(gap.records, place)} only in {gap.file}, from position {gap.position} on"
-                    details = {
-                        "firstOffset": gap.first,
-                        "lastOffset": gap.last,
-                        "count": gap.records,
-                        "other": other.name,
-                    }
+                    details = gap.as_details(other.name)
                     self._report.add("replica-lacks-records", path, text, offset=gap.first, details=details)
                 self._report.more("replica-lacks-records", path, lacking.ranges - len(lacking.shown))
 
@@ -487,10 +484,6 @@ def _is_compacted(path: str) -> bool:
     """Whether the log is known to be compacted: by its topic, or by the cleaner's checkpoint of the log directory."""
     directory = Place(path if Place(path).is_dir() else Place(path).absolute.parent).absolute
     name = parse_partition_name(os.path.basename(directory))
-    return name is not None and (name[0] in COMPACTED_TOPICS or name in _cleaned(directory.parent))
-
-
-@lru_cache(maxsize=2)
-def _cleaned(log_directory: str) -> frozenset[tuple[str, int]]:
-    """Returns the partitions in the cleaner's checkpoint."""
-    return frozenset(checkpoint_offsets(Place(log_directory) / CLEANER_OFFSETS))
+    return name is not None and (
+        name[0] in COMPACTED_TOPICS or name in checkpoint_offsets(directory.parent / CLEANER_OFFSETS)
+    )

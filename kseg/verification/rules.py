@@ -40,7 +40,7 @@ def judge_file(path: str, settings: CheckSettings, report: Report) -> None:
     path = Place(path, is_named=True)
     refuse_empty_pack(path)
     file = segment_file(path)
-    if settings.is_07 and not file.is_07:
+    if settings.era.is_07 and not file.is_07:
         file = SegmentFile(path, LOG_07, file.leftover, file.base_offset, None, file.topic, file.partition)
     directory = None if path == "-" else path.parent or "."
     partition = PartitionCheck(

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, refuse_if
-from kseg.findings.table import ERROR, INFO, KINDS, SEVERITIES, WARNING
+from kseg.findings.table import ERROR, SEVERITIES, WARNING
 from kseg.node.server_properties import ServerProperties
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, PathKind, Value, option
@@ -170,10 +170,6 @@ class Check:
     def _hold(self, finding: Finding) -> None:
         if effect := effect_of(finding):
             self.report.effects.setdefault((effect, finding.file), finding)
-        if not self._held and _is_fact(finding):
-            self._ready.append(finding)
-            self._show_ready()
-            return
         path = self._repairs.path_of(finding)
         if self._held and (path != self._held_path or len(self._held) == MAX_HELD_FINDINGS):
             self._add_repairs()
@@ -194,14 +190,6 @@ class Check:
     def _show_held(self) -> None:
         self._add_repairs()
         self._show_ready()
-
-
-def _is_fact(finding: Finding) -> bool:
-    """Whether the finding needs no command, decision or other file: then `kseg.verification.repairs`, whose imports
-    take longer than checking a file, is not asked."""
-    kind = KINDS[finding.code]
-    depends = finding.details.keys() & {"producerId", "otherRepair", "directoryId"}  # on other files
-    return kind.severity == INFO and not (kind.repair or kind.needs or finding.needs or depends)
 
 
 def _fields_of_text(text: str) -> tuple[str, ...]:

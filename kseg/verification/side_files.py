@@ -306,7 +306,7 @@ class ForeignBatchesRule(Rule):
 
 def judge_pending_changes(partition: PartitionCheck) -> None:
     """Reports interrupted changes in the quarantine of a partition; `kseg.changes` completes or reverts them."""
-    if not any(name.startswith(segment_files.OWN_PREFIX) for name in partition.others or ()):
+    if not any(name.startswith(segment_files.OWN_PREFIX) for name in partition.others):
         return
     from kseg.changes.accepted_gaps import accepted_gaps  # few partitions have been changed
     from kseg.changes.quarantine import check_folder, folder_of, leftovers, pending, was_interrupted
@@ -387,10 +387,9 @@ class EpochRule(Rule):
 
     def __init__(self, partition: PartitionCheck) -> None:
         super().__init__(partition)
-        directory = partition.directory
         # The epochs of a directory to be deleted are cleared when it is loaded.
-        is_kept = directory is not None and not directory.rstrip("/").endswith("-delete")
-        self._is_on = partition.settings.level != QUICK and partition.is_whole and is_kept
+        is_kept = partition.is_whole and not partition.own_name.endswith("-delete")
+        self._is_on = partition.settings.level != QUICK and is_kept
         if self._is_on:
             self._path = partition.path(LEADER_EPOCHS)
             self._state = kernel.EpochState()

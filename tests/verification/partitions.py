@@ -21,6 +21,16 @@ def copied(source: Path, folder: Path) -> Path:
     return Path(shutil.copytree(source, folder / source.name))
 
 
+def log_of(target: Path, *segments: bytes, first: int | None = None) -> Path:
+    """A partition of so many segments, each named by the offset in its first bytes, the first one by ``first``."""
+    folder = target / "made-0"
+    folder.mkdir()
+    for number, data in enumerate(segments):
+        base = first if first is not None and not number else int.from_bytes(data[:8], "big")
+        (folder / f"{base:020}.log").write_bytes(data)
+    return folder
+
+
 def changed(path: Path, position: int, data: bytes) -> None:
     """Writes over bytes of a file."""
     whole = bytearray(path.read_bytes())

@@ -13,7 +13,7 @@ from kseg.verification.partition import CheckSettings
 from kseg.verification.run import judge_path
 from segment.segments import sealed, spans
 from verification.log_directories import TESTDATA, check
-from verification.partitions import Found, batch_of, of_records, plain_record, stored_gzip
+from verification.partitions import Found, batch_of, log_of, of_records, plain_record, stored_gzip
 
 # The good offsets before and behind a batch with something wrong: what a consumer can seek to.
 
@@ -81,23 +81,18 @@ def compressed(offsets: range, magic: int, payload: bytes | None = None) -> byte
 @pytest.mark.parametrize("level", [QUICK, FULL, DEEP])
 @pytest.mark.parametrize("magic", [0, 1])
 def test_the_next_good_offset_is_the_first_one_in_a_compressed_message(magic: int, level: int, tmp_path: Path) -> None:
-    (tmp_path / "made-0").mkdir()
     behind = [compressed(range(at, at + 5), magic) for at in (5, 10, 15)]
-    data = compressed(range(2), magic) + bytes(200) + b"".join(behind)
-    (tmp_path / "made-0" / f"{0:020}.log").write_bytes(data)
-    details = check(tmp_path / "made-0", level).one("zero-block").details
+    folder = log_of(tmp_path, compressed(range(2), magic) + bytes(200) + b"".join(behind), first=0)
+    details = check(folder, level).one("zero-block").details
     assert (details["lastGoodOffset"], details["nextGoodOffset"]) == (1, 5)
 
 
 def test_the_next_good_offset_of_a_message_that_cannot_be_decompressed(tmp_path: Path) -> None:
     """At level full its own offset; at level deep it is not good."""
-    (tmp_path / "made-0").mkdir()
     broken = compressed(range(5, 10), 1, b"no gzip")
     data = compressed(range(2), 1) + bytes(200) + broken + compressed(range(10, 15), 1)
-    (tmp_path / "made-0" / f"{0:020}.log").write_bytes(data)
-    found = {
-        level: check(tmp_path / "made-0", level).one("zero-block").details["nextGoodOffset"] for level in (FULL, DEEP)
-    }
+    folder = log_of(tmp_path, data, first=0)
+    found = {level: check(folder, level).one("zero-block").details["nextGoodOffset"] for level in (FULL, DEEP)}
     assert found == {FULL: 9, DEEP: 10}
 
 
@@ -129,11 +124,9 @@ def test_the_offset_of_a_compressed_set_whose_own_are_right(tmp_path: Path, code
 
 def test_a_segment_that_reaches_into_the_next_one(tmp_path: Path) -> None:
     """The batch that does so is told, and nothing of the segments behind."""
-    folder = tmp_path / "made-0"
-    folder.mkdir()
     far = (500).to_bytes(8, "big") + batch_of(range(3, 6))[8:]
-    for base, data in ((0, batch_of(range(3)) + far), (6, batch_of(range(6, 9))), (9, batch_of([9])), (10, b"")):
-        (folder / f"{base:020}.log").write_bytes(data)
+    folder = log_of(tmp_path, batch_of(range(3)) + far, batch_of(range(6, 9)), batch_of([9]))
+    (folder / f"{10:020}.log").touch()
     found = check(folder, FULL)
     overlap = found.one("segments-overlap")
     first = len(batch_of(range(3)))
@@ -171,11 +164,9 @@ def test_a_timestamp_may_be_a_day_ahead(timestamp: int, ends: list[str], tmp_pat
     ],
 )
 def test_formats_and_codecs_that_a_release_does_not_know(release: str, unknown: list[str], tmp_path: Path) -> None:
-    folder, found = tmp_path / "made-0", Found()
-    folder.mkdir()
     messages = [rendering.message(offset, offset == 1, None, b"v", attributes=3 * (offset == 2)) for offset in range(3)]
     batches = [rendering.batch([plain_record(0)], base, attributes) for base, attributes in ((3, 0), (4, 4))]
-    (folder / f"{0:020}.log").write_bytes(b"".join(messages + batches))
+    folder, found = log_of(tmp_path, b"".join(messages + batches)), Found()
     judge_path(str(folder), CheckSettings(FULL, NOW_MS, 1, era=era_of(release)), found.report)
     shown = [finding.message for finding in found.findings if finding.code == "unsupported-format"]
     assert [text.partition("does not know ")[2].partition(";")[0] for text in shown] == unknown

@@ -19,27 +19,18 @@ from kseg.segment.survey import DEEP, QUICK
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
 from kseg.verification.report import SHOWN_PER_FILE
+from verification import partitions
 from verification.log_directories import check
-from verification.partitions import PLAIN, batch_of, copied
+from verification.partitions import batch_of
 from verification.producer_cases import TESTDATA, batch, codes, findings, log_of
 
 # What `kseg.changes` leaves in a partition, judged: interrupted changes, and gaps that a salvage accounts for.
-
-DAMAGED = Path(__file__).resolve().parents[2] / "testdata" / "damaged"
-
-
-def test_a_manifest_that_cannot_be_read(tmp_path: Path) -> None:
-    partition = copied(PLAIN, tmp_path)
-    folder = partition / ".kseg-quarantine" / "1"
-    folder.mkdir(parents=True)
-    (folder / "manifest.json").write_bytes(b"{")
-    assert "pending-change" in check(partition, DEEP).codes
 
 
 def test_accepted_gaps_stay_accepted(tmp_path: Path) -> None:
     """After a purge, in a copy, moved, and in an archive; a record accepts nothing that it does not name."""
     partition = tmp_path / "dplain-0"
-    shutil.copytree(DAMAGED / "4.3.1-last-flip-body" / "dplain-0", partition)
+    shutil.copytree(TESTDATA / "damaged" / "4.3.1-last-flip-body" / "dplain-0", partition)
     plan = plan_salvage(str(partition), BrokerStart()).plan
     copy = Path(write_copy(plan, str(tmp_path), name="copy-0"))
     assert apply(plan, "recover --mode salvage")
@@ -63,10 +54,8 @@ def test_accepted_gaps_stay_accepted(tmp_path: Path) -> None:
 
 
 def test_more_accepted_gaps_than_are_shown(tmp_path: Path) -> None:
-    partition = tmp_path / "many-0"
-    partition.mkdir()
     kept = [batch_of([offset]) for offset in range(1500) if offset % 10 < 8]
-    (partition / f"{0:020}.log").write_bytes(b"".join(kept) + batch_of(range(1500, 1502)))
+    partition = partitions.log_of(tmp_path, b"".join(kept) + batch_of(range(1500, 1502)))
     gaps = [(offset, offset + 1) for offset in range(8, 1500, 10)]
     record(str(partition), gaps[:-1], Disk())
     assert check(partition, DEEP).report.totals.errors == len(gaps) - SHOWN_PER_FILE

@@ -1,6 +1,5 @@
 """Committed offsets and open transactions of the nodes of one cluster: one copy tells what another one lacks."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,31 +8,24 @@ import pytest
 
 from cli.command import Kseg
 from segment.segments import TESTDATA
+from verification.log_directories import OTHER_ID, edited
 
 COMMITS = TESTDATA / "damaged" / "findings" / "commit-beyond-end" / "logs"
 KILLED = TESTDATA / "log-directories" / "4.3.1-rounds" / "kill"
 STATES = TESTDATA / "verify" / "4.3.1-transactional-ids" / "__transaction_state-0"
 OTHER_STATES = TESTDATA / "kafka-4.4.0" / "internal" / "__transaction_state-0"
+NODE_2 = {"node_id": "2", "directory_id": OTHER_ID}
 LONGER = TESTDATA / "damaged" / "findings" / "leader-copy-behind" / "cluster" / "node1" / "d-0"
 
 
-def renumbered(node: Path, number: int) -> Path:
-    """The log directory of another node of the same cluster."""
-    meta = node / "meta.properties"
-    lines = [line for line in meta.read_text().splitlines() if not line.startswith(("node.id", "directory.id"))]
-    meta.write_text("\n".join([*lines, f"node.id={number}", f"directory.id=AAAAAAAA{number}ACAAAAAAAAAAQ\n"]))
-    return node
-
-
 def found(kseg: Kseg, code: str, *paths: Path) -> list[dict[str, Any]]:
-    out = kseg("verify", "--level", "deep", "--format", "json", "--now", "1799000000000", *map(str, paths)).out
-    rows = [json.loads(line) for line in out.splitlines()]
-    return [row for row in rows if row.get("code") == code]
+    rows = kseg("verify", "--level", "deep", "--format", "json", "--now", "1799000000000", *paths).of_type("finding")
+    return [row for row in rows if row["code"] == code]
 
 
 def two_of(logs: Path, target: Path) -> tuple[Path, Path]:
     one, two = (Path(shutil.copytree(logs, target / name)) for name in ("node1", "node2"))
-    return one, renumbered(two, 2)
+    return one, edited(two, **NODE_2)
 
 
 def test_a_commit_is_beyond_the_end_of_every_copy(kseg: Kseg, tmp_path: Path) -> None:
@@ -80,7 +72,7 @@ def with_states(target: Path, states: Path, *numbers: int) -> Path:
     shutil.copy(KILLED / "meta.properties", node)
     for number in numbers:
         shutil.copytree(states, node / f"__transaction_state-{number}")
-    return renumbered(node, 2)
+    return edited(node, **NODE_2)
 
 
 def test_the_coordinator_of_another_node_names_the_producer(kseg: Kseg, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import kseg
+from kseg.verification import content
 from kseg.verification.content import out_of_order
 
 START = 1_790_000_000_000
@@ -91,6 +92,15 @@ def test_moved_records_are_counted_as_few_as_possible(tmp_path: Path) -> None:
     found, _ = compared(written(tmp_path / "a/t-0", rows), written(tmp_path / "b/t-0", moved))
     assert found.out_of_order == 5
     assert found.same == 3000
+
+
+def test_the_first_offsets_of_many_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Digests come by bucket, not in the order of the log."""
+    monkeypatch.setattr(content, "_LISTED", 5)
+    rows = [row(i) for i in range(600)]
+    _, told = compared(written(tmp_path / "a/t-0", rows), written(tmp_path / "b/t-0", rows[599:], 599))
+    details = told["only-here"].details
+    assert (details["offsets"], details["firstOffset"], details["count"]) == ([0, 1, 2, 3, 4], 0, 599)
 
 
 def test_longest_rising_sequences() -> None:

@@ -4,11 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kseg.errors import PathError
-from kseg.findings.table import KINDS
 from kseg.recovery.options import node_file_problems
 from kseg.verification.log_directories import topic_partition
 from segment.segments import spans
@@ -129,15 +126,6 @@ def test_names_as_a_broker_reads_them(name: str, place: tuple[str, int] | None) 
 # partition.metadata
 
 
-def test_partitions_of_a_topic_that_disagree(logs: Path) -> None:
-    for number in (1, 2):
-        shutil.copytree(logs / "dplain-0", logs / f"dplain-{number}")
-    (logs / "dplain-1" / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_ID}")
-    found = check(logs)
-    assert found.one("topic-id-mismatch").file == str(logs / "dplain-1" / "partition.metadata")
-    assert OTHER_ID in found.one("topic-id-mismatch").message
-
-
 def test_another_topic_id_than_the_clusters_metadata_says(tmp_path: Path) -> None:
     logs = kraft(tmp_path, "__consumer_offsets-0")
     (logs / "__consumer_offsets-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_ID}")
@@ -195,16 +183,3 @@ def test_a_log_start_that_no_snapshot_reaches(tmp_path: Path) -> None:
     for path in metadata.glob("*.checkpoint"):
         path.unlink()
     assert check(metadata).one("broker-would-not-start").offset == 164
-
-
-FUZZED = ("meta.properties", "replication-offset-checkpoint", "bootstrap.checkpoint", "dplain-0/partition.metadata")
-
-
-@given(st.sampled_from(FUZZED), st.data())
-def test_no_bytes_of_its_files_raise(tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject) -> None:
-    logs = copied(tmp_path_factory.mktemp("fuzz"))
-    whole = (REAL / name).read_bytes()
-    at = data.draw(st.integers(0, len(whole)))
-    piece = data.draw(st.binary(max_size=40))
-    (logs / name).write_bytes(whole[:at] + piece + whole[at + data.draw(st.integers(0, 40)) :])
-    assert set(check(logs).codes) <= set(KINDS)

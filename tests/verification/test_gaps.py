@@ -1,7 +1,6 @@
 """Whether offsets that are missing were lost or removed by the cleaner, in copies that nothing around tells of."""
 
 import gzip
-import shutil
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,8 @@ import kseg
 from kseg.segment import survey
 from kseg.segment.survey import DEEP, FULL, QUICK
 from segment.segments import sealed
-from verification.log_directories import TESTDATA, check, checkpoint, copied, kraft
-from verification.partitions import Found, batch_of, changed, message
+from verification.log_directories import check, checkpoint, copied, kraft
+from verification.partitions import Found, batch_of, changed, log_of, message
 
 # What the log cleaner would meet in a compacted partition.
 
@@ -53,19 +52,6 @@ def test_compacted_partitions_of_a_broker_are_clean(tmp_path: Path, partition: s
 
 
 LEVELS = pytest.mark.parametrize("level", [QUICK, FULL, DEEP], ids=["quick", "full", "deep"])
-
-
-def alone(place: str, target: Path) -> Path:
-    return Path(shutil.copytree(TESTDATA / place, target / Path(place).name))
-
-
-def log_of(target: Path, *segments: bytes) -> Path:
-    """A partition of so many segments, each named by the offset it begins with."""
-    folder = target / "made-0"
-    folder.mkdir()
-    for data in segments:
-        (folder / f"{int.from_bytes(data[:8], 'big'):020}.log").write_bytes(data)
-    return folder
 
 
 def gaps(found: Found) -> list[tuple[str, str]]:
@@ -139,6 +125,13 @@ def test_many_gaps_are_a_cleaners(level: int, tmp_path: Path) -> None:
     assert set(gaps(found)) == {("gap-unexplained", "error")}
 
 
+def test_gaps_that_are_only_counted_are_no_errors_where_the_others_are_warnings(tmp_path: Path) -> None:
+    kept = b"".join(batch_of([offset]) for offset in range(1500) if offset % 10)
+    found = check(log_of(tmp_path, batch_of([0]) + kept, batch_of([1500])))
+    assert {finding.severity for finding in found.findings} == {"warning"}
+    assert (found.report.totals.errors, found.report.totals.codes) == (0, {"gap-unexplained": 149})
+
+
 def test_a_segment_with_nothing_left(tmp_path: Path) -> None:
     folder = log_of(tmp_path, FIRST, LAST)
     for suffix in (".log", ".index", ".timeindex"):
@@ -160,8 +153,7 @@ def test_a_segment_with_nothing_left(tmp_path: Path) -> None:
     ids=["first", "middle", "all"],
 )
 def test_an_emptied_segment_is_a_loss_unless_the_topic_is_compacted(segments: dict[int, bytes], tmp_path: Path) -> None:
-    folder, bases = tmp_path / "made-0", list(segments)
-    folder.mkdir()
+    folder, bases = log_of(tmp_path), list(segments)
     for base, data in segments.items():
         (folder / f"{base:020}.log").write_bytes(data)
     lost = [("gap-unexplained", "error")] * (1 if any(segments.values()) else 2)

@@ -31,7 +31,7 @@ def test_a_block_ends_where_it_is_full(sizes: list[int], start: int, max_bytes: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manifest_check, "BLOCK_BYTES", max_bytes)
         patch.setattr(manifest_check, "BLOCK_BATCHES", max_batches)
-        assert manifest_check._full_block(headers, start) == (full[0] if full else 0)
+        assert manifest_check._full_block(headers) == (full[0] if full else 0)
 
 
 LAST = "00000000000000000116.log"

@@ -3,7 +3,6 @@
 import gzip
 import os
 import shutil
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -94,16 +93,6 @@ def test_a_packed_segment_is_judged(is_cut: bool, tmp_path: Path) -> None:
         assert found.report.totals.batches == (1 if is_cut else check(SEGMENT).report.totals.batches)
         told = [finding.file for finding in found.findings if finding.code in ("damaged-archive", "truncated-batch")]
         assert told == [str(path)] * 2 * is_cut
-
-
-def test_an_archive_in_a_directory_is_not_judged_and_says_so(tmp_path: Path) -> None:
-    folder = tmp_path / "t-0"
-    folder.mkdir()
-    with zipfile.ZipFile(folder / "00000000000000000116.log.zip", "w") as made:
-        made.write(SEGMENT, "copy.log")
-    found = check(folder)
-    assert found.one("packed-segment").file == str(folder / "00000000000000000116.log.zip")
-    assert found.report.totals.not_judged == 1
 
 
 def test_what_is_packed_is_told_by_its_first_bytes() -> None:

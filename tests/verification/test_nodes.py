@@ -291,15 +291,6 @@ def test_a_file_that_no_broker_reads(
     assert starts(found) == [starts_on]
 
 
-def test_a_node_that_the_metadata_do_not_know(tmp_path: Path) -> None:
-    logs = edited(kraft(tmp_path, OFFSETS), node_id="99")
-    found = check_node(logs)
-    assert found.one("unknown-node").severity == "warning"
-    assert found.one("unassigned-replica").file == str(logs / OFFSETS / "partition.metadata")
-    (start,) = found.report.starts
-    assert start.sets_aside == [str(logs / OFFSETS)]
-
-
 def test_partitions_without_a_topic_in_the_other_directory(node: tuple[Path, Path]) -> None:
     a, b = node
     shutil.copytree(REAL / "dplain-0", b / "dplain-0")
@@ -341,16 +332,6 @@ def test_metadata_that_are_gone_on_a_controller(node: tuple[Path, Path]) -> None
     text = f"node.id=1\nlog.dirs={node[0]},{node[1]}\nprocess.roles="
     assert check_node(server=text + "broker,controller").one("metadata-lost").severity == "error"
     assert check_node(server=text + "broker").serious == []
-
-
-def test_only_snapshots_are_left(tmp_path: Path) -> None:
-    logs = kraft(tmp_path, OFFSETS)
-    for path in (logs / "__cluster_metadata-0").glob("*.log"):
-        path.unlink()
-    found = check_node(logs)
-    assert found.one("metadata-lost").file == str(logs / "__cluster_metadata-0")
-    assert found.report.starts[0].sets_aside is None
-    assert "unknown-topic" not in found.codes
 
 
 def test_metadata_that_lack_most_topics(tmp_path: Path) -> None:
@@ -528,14 +509,6 @@ STATIC = "node.id=1\nprocess.roles=controller\ncontroller.quorum.voters=1@localh
 def test_a_vote_or_a_later_epoch_is_no_contradiction(controller: Path, changes: dict[str, Any]) -> None:
     changed_state(controller, **changes)
     assert quorum_of(check_node(controller)) == quorum_of(check_node(controller, server=STATIC)) == []
-
-
-def test_a_quorum_state_that_is_older_than_the_log(controller: Path) -> None:
-    changed_state(controller, leaderEpoch=0)
-    (found,) = quorum_of(check_node(controller))
-    assert found[:2] == ("quorum-mismatch", "warning")
-    assert found[2].startswith("leaderEpoch is 0, the log has records of epoch ")
-    assert starts(check_node(controller)) == [True]
 
 
 @pytest.mark.parametrize("name", ["leaderId", "votedId"])

@@ -61,6 +61,13 @@ def test_one_command_for_each_partition_and_all_that_it_repairs(
     assert commands(repairs) == [*salvages, *(["kseg", "reindex", str(logs / f"a-{number}")] for number in indexed)]
 
 
+def test_a_path_with_a_slash_is_that_of_its_files(logs: Path) -> None:
+    repairs = Repairs()
+    for file in (f"{logs / 'a-0'}/", str(logs / "a-0" / f"{0:020}.index")):
+        repairs.with_repair(found("index-corrupt", logs)._replace(file=file))
+    assert commands(repairs) == [["kseg", "reindex", str(logs / "a-0")]]
+
+
 def test_a_log_directory_only_for_its_own_files(logs: Path) -> None:
     (logs / "recovery-point-offset-checkpoint").touch()
     repairs = Repairs()

@@ -18,6 +18,7 @@ from kseg.verification.partition import CheckSettings
 from kseg.verification.replicas import compare_path
 from kseg.verification.report import Comparison
 from segment.segments import sealed, spans
+from verification.log_directories import checkpoint
 from verification.partitions import PLAIN, TESTDATA, Found, batch_of, changed, copied
 
 REPLICAS = TESTDATA / "kafka-1.1.1/replicas"
@@ -129,6 +130,13 @@ def test_records_missing_in_a_log_that_is_cleaned(tmp_path: Path) -> None:
     assert Compared(*logs(tmp_path, here, there)).codes == ["replicas-cleaned-apart"]
 
 
+def test_the_checkpoint_of_a_cleaner_is_read_each_time(tmp_path: Path) -> None:
+    compared = logs(tmp_path, batch_of(range(9)), batch_of(range(3)) + batch_of(range(6, 9)))
+    assert Compared(*compared).codes == ["replica-lacks-records"]
+    (tmp_path / "cleaner-offset-checkpoint").write_text(checkpoint("a 0 9"))
+    assert Compared(*compared).codes == ["replicas-cleaned-apart"]
+
+
 def test_a_topic_that_is_always_cleaned(tmp_path: Path) -> None:
     here = tmp_path / "__consumer_offsets-0"
     (tmp_path / "other").mkdir()
@@ -137,22 +145,6 @@ def test_a_topic_that_is_always_cleaned(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / f"{0:020}.log").write_bytes(data)
     assert Compared(here, there).codes == ["replicas-cleaned-apart"]
-
-
-def test_ends_and_starts(tmp_path: Path) -> None:
-    here, there = tmp_path / "a-0", tmp_path / "b-0"
-    for folder, base, last in ((here, 0, 8), (there, 3, 6)):
-        folder.mkdir()
-        batches = b"".join(batch_of(range(at, at + 3)) for at in range(base, last, 3))
-        (folder / f"{base:020}.log").write_bytes(batches)
-    compared = Compared(here, there)
-    assert [(found.code, found.severity) for found in compared.findings] == [
-        ("replica-starts-later", "info"), ("replica-ends-earlier", "info"),
-    ]  # fmt: skip
-    found = compared.only
-    assert (found.same, found.only_here, found.agree_to, found.is_identical) == (3, 6, 5, False)
-    assert found.start_offsets == (0, 3)
-    assert found.last_offsets == (8, 5)
 
 
 def test_damage_is_not_compared(twins: tuple[Path, Path]) -> None:

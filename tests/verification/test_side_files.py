@@ -4,13 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cli.command import flip
-from kseg.findings.table import KINDS
 from kseg.segment.survey import DEEP, FULL, QUICK
-from kseg.sidefiles.kinds import ENTRY_NAMES, list_side_files
+from kseg.sidefiles.kinds import list_side_files
 from verification.log_directories import REAL, TESTDATA, check, checkpoint, copied
 from verification.partitions import STEM, message, set_entry
 
@@ -83,14 +80,6 @@ def test_a_partition_that_is_being_deleted_may_lose_its_data(folder: Path) -> No
     assert "leftover-holds-data" not in check(moved).codes
 
 
-def test_a_swap_beside_the_segments_it_replaces(folder: Path) -> None:
-    made = swap(folder, 0, 46)
-    found = check(folder)
-    assert found.serious == ["unfinished-swap", "swap-without-index"]
-    assert found.one("unfinished-swap").file == str(made)
-    assert found.one("unfinished-swap").message == "offsets 0 to 75; segments that a start removes for it: 2"
-
-
 def test_a_swap_whose_segments_are_marked_already(folder: Path) -> None:
     swap(folder, 0, 46, index=True)
     for base in (0, 46):
@@ -153,32 +142,6 @@ def test_nothing_is_said_of_a_directory_that_is_no_partition(tmp_path: Path) -> 
     (folder / "abc.log").write_text("x")
     (folder / "notes.txt").write_text("x")
     assert check(folder).codes == []
-
-
-def test_segments_of_0_7_have_names_of_their_own() -> None:
-    for folder in sorted((TESTDATA / "kafka-0.7.2" / "direct").glob("*-0")):
-        assert not set(check(folder).codes) & {"unknown-file", "unpadded-name", "broker-would-not-start"}
-
-
-STEMS = st.sampled_from(
-    [f"{base:020}" for base in (0, 46, 116, 999)] + ["5", "-3", "+7", "x", "", "9" * 30, "\u0663" * 20]
-)
-ENDINGS = st.sampled_from([*SUFFIXES, ".snapshot", ".txnindex", ".checkpoint", ".kafka", ".tmp", ""])
-LEFTOVERS = st.sampled_from(["", ".deleted", ".cleaned", ".swap", ".swap.deleted"])
-
-
-@given(st.data())
-def test_no_name_and_no_bytes_raise(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    folder = copied(tmp_path_factory.mktemp("names")) / "dplain-0"
-    whole = file(folder, 46).read_bytes()
-    for _ in range(data.draw(st.integers(1, 5))):
-        name = data.draw(STEMS) + data.draw(ENDINGS) + data.draw(LEFTOVERS)
-        cut = whole[data.draw(st.integers(0, 300)) :][: data.draw(st.integers(0, len(whole)))]
-        if name:
-            (folder / name).write_bytes(cut)
-    found = check(folder)
-    assert set(found.codes) <= set(KINDS)
-    assert found.report.is_whole
 
 
 TEXT = TESTDATA / "side-files" / "text"
@@ -270,13 +233,3 @@ def test_copies_of_remote_indexes(tmp_path: Path) -> None:
         found = check(place)
         told = [(f.code, f.file, f.length) for f in found.findings if f.code != "unclean-shutdown"]
         assert (told, found.report.failures) == ([("index-bad-size", str(index), 3)], [])
-
-
-@given(name=st.sampled_from(sorted(ENTRY_NAMES)), content=st.binary(max_size=300))
-def test_no_bytes_raise(tmp_path_factory: pytest.TempPathFactory, name: str, content: bytes) -> None:
-    path = tmp_path_factory.mktemp("lone") / (
-        f"{STEM}{name}" if name.startswith(".") and name != ".kafka_cleanshutdown" else name
-    )
-    path.write_bytes(content)
-    for level in (QUICK, FULL):
-        assert {*check(path, level).codes} <= KINDS.keys()

@@ -57,37 +57,8 @@ LAST_TIMESTAMP = (1 << 63) - 1
 DAY_MS = 86_400_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_RFC_3339 = r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)?)?"
 _CENTURY = (946_684_800_000, 4_102_444_800_000)
 """2000 and 2100, in ms."""
-
-
-def parse_time(text: str) -> tuple[int, int] | None:
-    """Returns the first and last ms of a time; they differ only for a day. None if it is malformed or before the epoch.
-
-    A time without an offset is in UTC.
-    """
-    if text.isascii() and text.isdigit():
-        number = int(text) if len(text) < 20 else LAST_TIMESTAMP + 1
-        return (number, number) if number <= LAST_TIMESTAMP else None
-    found = re.fullmatch(_RFC_3339, text, re.ASCII)
-    if found is None:
-        return None
-    day, clock, fraction, zone = found.groups()
-    is_leap_second = bool(clock) and clock.endswith(":60")
-    try:
-        # Kafka's timestamps, like Unix time, have no leap seconds: 23:59:60 is the next second.
-        seconds = clock[:-2] + "59" if is_leap_second else clock or "00:00:00"
-        moment = datetime.fromisoformat(f"{day}T{seconds}+00:00")
-        if zone and zone not in "Zz":
-            moment = moment.replace(tzinfo=datetime.fromisoformat(f"{day}T00:00:00{zone}").tzinfo)
-        start = (moment - _EPOCH) // timedelta(milliseconds=1)
-    except ValueError:
-        return None
-    start += 1000 * is_leap_second + int((fraction or ".")[1:4].ljust(3, "0"))
-    if start < 0:
-        return None
-    return start, start if clock else start + DAY_MS - 1
 
 
 def show_time(timestamp: int) -> str:
@@ -105,11 +76,8 @@ MINUTES, SECONDS, MILLISECONDS = 16, 19, 23
 
 def shown_time(ms: int, precision: int = MILLISECONDS) -> str:
     """Like `show_time`, for sentences: ``2026-01-02 03:04:05.678Z``, or less of it."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=ms)
-    except OverflowError:
-        return str(ms)
-    return f"{f'{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}'[:precision]}Z"
+    text = show_time(ms)
+    return f"{text.replace('T', ' ')[:precision]}Z" if text.endswith("Z") else text
 
 
 def in_other_unit(timestamp: int) -> str:
@@ -148,7 +116,8 @@ _MOMENT = (
 
 
 def parse_time_expression(text: str, now_ms: int, zone: tzinfo | None = None) -> tuple[int, int] | None:
-    """Returns the first and last ms of a time: a day or a minute is a range. None if it is malformed.
+    """Returns the first and last ms of a time: a day or a minute is a range. None if it is malformed or before the
+    epoch.
 
     ``zone``: for times without one, None is the local one.
     """
@@ -157,22 +126,26 @@ def parse_time_expression(text: str, now_ms: int, zone: tzinfo | None = None) ->
     if text in ("today", "yesterday"):
         here = datetime.fromtimestamp(now_ms / 1000, zone)
         return _day(here.date() - timedelta(days=text == "yesterday"), zone)
+    if text.isascii() and text.isdigit():
+        number = int(text) if len(text) < 20 else LAST_TIMESTAMP + 1
+        return (number, number) if number <= LAST_TIMESTAMP else None
     if found := re.fullmatch(_RELATIVE, text, re.ASCII):
         past = max(0, now_ms - int(found[1]) * UNITS_MS[found[2]])
         return past, past
-    found = re.fullmatch(_MOMENT, text, re.ASCII)
-    if found is None or (found[3] and found[4] and found[4].strip() in "Zz"):
-        return parse_time(text)
+    if (found := re.fullmatch(_MOMENT, text, re.ASCII)) is None:
+        return None
+    date_text, minute, second, zone_name = found.groups()
+    # Kafka's timestamps, like Unix time, have no leap seconds: 23:59:60 is the next second.
+    is_leap_second = second is not None and second.startswith(":60")
+    second = ":59" + second[3:] if is_leap_second else second or ":00"
     try:
-        given = _zone(found[4]) if found[4] else zone
-        if not found[2]:
-            return _day(datetime.fromisoformat(found[1]).date(), given)
-        if found[3] and found[3][:3] == ":60":
-            return parse_time(text)
-        moment = _local(datetime.fromisoformat(f"{found[1]}T{found[2]}{found[3] or ':00'}"), given)
+        zone = _zone(zone_name) if zone_name else zone
+        if not minute:
+            return _day(date.fromisoformat(date_text), zone)
+        moment = _local(datetime.fromisoformat(f"{date_text}T{minute}{second}"), zone)
     except (ValueError, OSError, OverflowError):
         return None
-    start = (moment - _EPOCH) // timedelta(milliseconds=1)
+    start = (moment - _EPOCH) // timedelta(milliseconds=1) + 1000 * is_leap_second
     return (start, start if found[3] else start + 59_999) if start >= 0 else None
 
 

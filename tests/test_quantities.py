@@ -54,6 +54,12 @@ EAST = timezone(timedelta(hours=2))
         ("2026-09-21 16:00 Europe/Berlin", MIDNIGHT + 14 * 3_600_000, MIDNIGHT + 14 * 3_600_000 + 59_999),
         ("2026-09-21 16:00Z", MIDNIGHT + 16 * 3_600_000, MIDNIGHT + 16 * 3_600_000 + 59_999),
         ("2026-09-21T16:00:00Z", MIDNIGHT + 16 * 3_600_000, MIDNIGHT + 16 * 3_600_000),
+        ("2026-09-21 16:00:00.5z", MIDNIGHT + 16 * 3_600_000 + 500, MIDNIGHT + 16 * 3_600_000 + 500),
+        ("2026-09-21T16:00:00.1239999 Z", MIDNIGHT + 16 * 3_600_000 + 123, MIDNIGHT + 16 * 3_600_000 + 123),
+        ("2026-09-21T16:00:00+01:30", MIDNIGHT + 52_200_000, MIDNIGHT + 52_200_000),
+        ("2016-12-31T23:59:60Z", 1483228800000, 1483228800000),
+        ("2016-12-31T23:59:60.25 +02:00", 1483228800250 - 7_200_000, 1483228800250 - 7_200_000),
+        ("0", 0, 0),
         ("1790000000000", NOW, NOW),
     ],
 )
@@ -64,9 +70,10 @@ def test_a_time(text: str, first: int, last: int) -> None:
 def test_what_has_no_zone_is_local() -> None:
     assert parse_time_expression("2026-09-21 16:00", NOW, EAST) == parse_time_expression("2026-09-21 14:00", NOW, UTC)
     assert parse_time_expression("2026-09-21", NOW, EAST) == (MIDNIGHT - 7_200_000, MIDNIGHT + DAY - 7_200_001)
-    assert parse_time_expression("2026-09-21 16:00:00Z", NOW, EAST) == parse_time_expression(
-        "2026-09-21 16:00:00", NOW, UTC
-    )
+    for second in ("16:00:00", "23:59:60"):
+        in_utc = parse_time_expression(f"2026-09-21 {second}", NOW, UTC)
+        assert parse_time_expression(f"2026-09-21 {second}Z", NOW, EAST) == in_utc
+        assert in_utc != parse_time_expression(f"2026-09-21 {second}", NOW, EAST)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +88,12 @@ def test_what_has_no_zone_is_local() -> None:
         "2026-09-21 25:00",
         "2026-09-21 16:00 Nowhere/Else",
         "1969-12-31",
+        "1969-12-31T23:59:59Z",
+        "2026-02-30",
+        "2026-09-21T16:60:00Z",
+        "2026-09-21T16:00:00+99:00",
+        "9" * 25,
+        "\u0665",
     ],
 )
 def test_what_is_no_time(text: str) -> None:

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +19,7 @@ from kseg.export.decoded import FORMS, Decoding
 from kseg.export.pushdown import Bounds
 from kseg.export.scanning import ScanRequest
 from kseg.options.declaration import BYTE_UNITS, codec_name, scaled
-from kseg.quantities import parse_time
+from kseg.quantities import parse_time_expression
 from kseg.segment.files import LAST_OFFSET
 from kseg.spark.hadoop import Settings, Storage, located, storage_options
 from kseg.stores.place import Place
@@ -266,7 +267,8 @@ def time(end: int) -> Callable[[str], int]:
     """Returns a parser of times. ``end``: 0 for the first millisecond of a period such as a day, 1 for the last one."""
 
     def parse(text: str) -> int:
-        found = parse_time(text)
+        is_fixed = text[:1].isdigit()  # not as now or -2h, because reads are repeated
+        found = parse_time_expression(text, 0, UTC) if is_fixed else None
         if found is None:
             raise ValueError("a time such as 2026-01-31T09:00:00Z, 2026-01-31 or 1769850000000")
         return found[end]

@@ -15,7 +15,7 @@ from kseg.conversion.options import ConvertOptions
 from kseg.errors import RequestError
 from kseg.options import declaration
 from kseg.options.declaration import filled, given_in, options_of
-from kseg.quantities import LAST_TIMESTAMP, parse_time, show_time
+from kseg.quantities import LAST_TIMESTAMP, show_time
 from kseg.recovery.metadata_log import QuorumOptions
 from kseg.recovery.options import RecoverOptions, ReindexOptions
 from kseg.recovery.restoring import RestoreOptions
@@ -78,34 +78,6 @@ def test_functions_refuse_such_values(tmp_path: Path) -> None:
 
 
 NINE = 1769850000000
-
-
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("0", (0, 0)),
-        (str(NINE), (NINE, NINE)),
-        ("2026-01-31T09:00:00Z", (NINE, NINE)),
-        ("2026-01-31 09:00:00.5z", (NINE + 500, NINE + 500)),
-        ("2026-01-31T09:00:00.1239999Z", (NINE + 123, NINE + 123)),
-        ("2026-01-31T10:30:00+01:30", (NINE, NINE)),
-        ("2026-01-31T09:00:00", (NINE, NINE)),
-        ("2026-01-31", (NINE - 9 * 3600_000, NINE + 15 * 3600_000 - 1)),
-        ("2016-12-31T23:59:60Z", (1483228800000, 1483228800000)),
-        ("9" * 25, None),
-        ("1969-12-31T23:59:59Z", None),
-        ("2026-02-30", None),
-        ("2026-01-31T25:00:00Z", None),
-        ("2026-01-31T09:60:00Z", None),
-        ("2026-01-31T09:00:00+99:00", None),
-        ("-5", None),
-        ("٥", None),
-        ("now", None),
-        ("", None),
-    ],
-)
-def test_a_time(text: str, expected: tuple[int, int] | None) -> None:
-    assert parse_time(text) == expected
 
 
 AGE = declaration.or_unlimited(declaration.milliseconds)

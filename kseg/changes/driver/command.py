@@ -408,25 +408,19 @@ def interrupted_changes(path: str, is_single: bool) -> list[str]:
     return found
 
 
-@contextmanager
-def locked_and_completed(
-    path: str, is_single: bool, to_lock: list[str], warn: Callable[[str], None], before_undo: bool = False
-) -> Iterator[list[str]]:
-    """Locks these log directories and completes interrupted changes at a path. Yields one sentence for each.
+def completed(path: str, is_single: bool, warn: Callable[[str], None], before_undo: bool = False) -> list[str]:
+    """Completes interrupted changes at a path, whose log directory is locked. Returns a sentence for each.
 
     ``before_undo``: as in `complete_interrupted`.
     """
     root = log_directory_of(path) if is_single else path
-    with ExitStack() as held:
-        for log_directory in to_lock:
-            held.enter_context(locked(log_directory))
-        if is_single and not journaling.journals(root):
-            completed = complete_interrupted(path, before_undo=before_undo)
-        else:
-            completed = complete_interrupted_in_log_directory(root, before_undo=before_undo)
-        for line in completed:
-            warn(line)
-        yield completed
+    if is_single and not journaling.journals(root):
+        found = complete_interrupted(path, before_undo=before_undo)
+    else:
+        found = complete_interrupted_in_log_directory(root, before_undo=before_undo)
+    for line in found:
+        warn(line)
+    return found
 
 
 CLEAN_SHUTDOWN_REASON = "a log changes: a broker must recover all logs at its next start"
@@ -783,8 +777,8 @@ def _run_path(
         for directory in to_lock:
             if directory in refused:
                 raise refused[directory]
-        with locked_and_completed(real, is_single, [], reporter.warning):
-            path_run.apply()
+        completed(real, is_single, reporter.warning)
+        path_run.apply()
     return path_run
 
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from kseg.changes.disk import Disk
 from kseg.changes.driver import command as driver
 from kseg.changes.full_disk import TakenBack
 from kseg.changes.journal import Journal, changed_partitions, forget, journals, partitions_now
-from kseg.changes.lock import directories_to_lock, log_directory_of
+from kseg.changes.lock import directories_to_lock, locked, log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Author, Change, FileHashes
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at
@@ -97,9 +97,10 @@ def _taken(
             warn(line)
         yield real, is_single, found
         return
-    to_lock = directories_to_lock(path, real, is_single) if options.takes_lock else []
-    with driver.locked_and_completed(real, is_single, to_lock, warn, before_undo) as completed:
-        yield real, is_single, completed
+    with ExitStack() as held:
+        for log_directory in directories_to_lock(path, real, is_single) if options.takes_lock else ():
+            held.enter_context(locked(log_directory))
+        yield real, is_single, driver.completed(real, is_single, warn, before_undo)
 
 
 def _undo_last(path: str, is_single: bool, options: UndoOptions, state: driver.RunState) -> None:

@@ -41,6 +41,7 @@ from kseg.segment.files import (
 )
 from kseg.segment.seek import OFFSET_ENTRY
 from kseg.sidefiles.kinds import side_file
+from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores.no_follow import create_file
 from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT
@@ -69,10 +70,9 @@ class RedactOptions:
 
 
 class TwinFile(NamedTuple):
-    """A file to write: ``source``, its path; ``name`` in the twin's folder."""
+    """A file to write, under the name of its ``source``."""
 
     source: Place
-    name: str
     size: int
     mtime_ns: int
 
@@ -149,7 +149,7 @@ def _folders(place: Place, names: Pseudonyms) -> Iterator[TwinFolder]:
         directory = place.absolute.parent
         is_partition = parse_partition_name(directory.name) is not None
         folder = TwinFolder(directory, _name_of(directory.name, names) if is_partition else "")
-        _add(folder, place, place.name)
+        _add(folder, place)
         yield folder
 
 
@@ -161,7 +161,7 @@ def _walk(place: Place, name: str, names: Pseudonyms, depth: int) -> Iterator[Tw
             if leads_to_directory(entry, with_links=False):
                 inner.append(entry.name)
             elif not entry.is_symlink() and is_regular_file(entry):
-                _add(own, place / entry.name, entry.name)
+                _add(own, place / entry.name)
     yield own
     for each in inner if depth else ():
         if not each.startswith(OWN_PREFIX):
@@ -169,11 +169,10 @@ def _walk(place: Place, name: str, names: Pseudonyms, depth: int) -> Iterator[Tw
             yield from _walk(place / each, f"{name}/{new}" if name else new, names, depth - 1)
 
 
-def _add(folder: TwinFolder, path: Place, name: str) -> None:
-    if name == LOCK_NAME or name.startswith(OWN_PREFIX):
-        return
-    status = path.status()
-    folder.files.append(TwinFile(path, name, status.st_size, status.st_mtime_ns))
+def _add(folder: TwinFolder, path: Place) -> None:
+    if path.name != LOCK_NAME and not path.name.startswith(OWN_PREFIX):
+        status = path.status()
+        folder.files.append(TwinFile(path, status.st_size, status.st_mtime_ns))
 
 
 def _name_of(directory: str, names: Pseudonyms) -> str:
@@ -193,7 +192,7 @@ def _take_rows(folders: Sequence[TwinFolder], made: NewDirectories) -> None:
         return
     root = folder.source.absolute.parent
     made.rows.update(copied_rows(root, {}, {folder.source.name: folder.name}))
-    for name in sorted(LOG_DIRECTORY_FILES & {CLEAN_SHUTDOWN, "meta.properties"}):
+    for name in (CLEAN_SHUTDOWN, META_PROPERTIES):
         if (root / name).is_file():
             with errors_at(root / name):
                 content = (root / name).read(1 << 20)
@@ -206,7 +205,7 @@ def _as_json(counts: Counter[str]) -> dict[str, int]:
 
 def _plan(output: str, folder: TwinFolder, is_dry: bool) -> Plan:
     directory = Place(output) / folder.name if folder.name else Place(output)
-    steps = [Step(CREATE, file.name, _reason(file), None, file.size) for file in folder.files]
+    steps = [Step(CREATE, file.source.name, _reason(file), None, file.size) for file in folder.files]
     plan = Plan(directory, steps)
     if not is_dry:
         row = {"type": "redacted", "directory": name_value(directory), "original": name_value(folder.source)}
@@ -229,7 +228,7 @@ class _Output:
         self._file, self._size, self._descriptor = file, 0, -1
 
     def open(self) -> None:
-        self._descriptor = create_file(Place(self.folder.staged) / self._file.name)
+        self._descriptor = create_file(Place(self.folder.staged) / self._file.source.name)
 
     def write(self, redacted: Redacted) -> int:
         """Appends a piece, with a hole for zeros. Returns its size."""
@@ -292,21 +291,17 @@ class _Writer:
 
     def _tasks(self, folders: Iterable[TwinFolder]) -> Iterator[_Task]:
         for folder in folders:
-            names = {file.name for file in folder.files}
-            indexes = {file.name: file for file in folder.files if file.size <= MAX_INDEX_BYTES}
+            names = {file.source.name for file in folder.files}
+            indexes = {file.source.name: file for file in folder.files if file.size <= MAX_INDEX_BYTES}
             for file in folder.files:
-                found, side = segment_file(file.source), side_file(file.source)
+                name, found, side = file.source.name, segment_file(file.source), side_file(file.source)
                 if found.kind in LOG_SUFFIXES:
-                    index = indexes.get(file.name.replace(LOG, INDEX, 1)) if found.kind == LOG else None
+                    index = indexes.get(name.replace(LOG, INDEX, 1)) if found.kind == LOG else None
                     yield from self._segment(found, file, index, folder)
-                elif (
-                    side is None
-                    or side.kind != INDEX
-                    or not (file.name in indexes and file.name.replace(INDEX, LOG, 1) in names)
-                ):
-                    pieces = map(random_like, _windows(file.source)) if side is None else self._carried(file, side.kind)
-                    counts = Counter(randomBytes=file.size if side is None else 0)
-                    yield from _last_tasks(_Output(file, folder), _of_side_file(pieces), counts)
+                elif side is None:
+                    yield from _side_file(file, folder, map(random_like, _windows(file.source)), randomBytes=file.size)
+                elif side.kind != INDEX or name not in indexes or name.replace(INDEX, LOG, 1) not in names:
+                    yield from _side_file(file, folder, self._carried(file, side.kind))
 
     def _segment(
         self, found: SegmentFile, file: TwinFile, index: TwinFile | None, folder: TwinFolder
@@ -329,7 +324,7 @@ class _Writer:
             yield _numbers(data[whole:])
 
         if index is not None:
-            yield from _last_tasks(_Output(index, folder), _of_side_file(moved()), Counter())
+            yield from _side_file(index, folder, moved())
 
     def _carried(self, file: TwinFile, kind: str) -> Iterator[bytes]:
         """Yields the bytes of a side file; topics in checkpoints get their names in the twin."""
@@ -350,9 +345,9 @@ def _last_tasks(output: _Output, pieces: Iterable[Redacted], counts: Counter[str
     yield lambda: (output, None, Counter())
 
 
-def _of_side_file(pieces: Iterable[bytes]) -> Iterator[Redacted]:
-    """Yields pieces of a file without batches, whose positions nothing asks for."""
-    return (Redacted(0, 0, piece) for piece in pieces)
+def _side_file(file: TwinFile, folder: TwinFolder, pieces: Iterable[bytes], **counts: int) -> Iterator[_Task]:
+    """Yields the tasks of a file without batches, whose positions nothing asks for."""
+    return _last_tasks(_Output(file, folder), (Redacted(0, 0, piece) for piece in pieces), Counter(counts))
 
 
 def _numbers(data: bytes) -> bytes:

@@ -36,23 +36,29 @@ _T = TypeVar("_T")
 Replacement = Callable[[bytes], bytes]
 """Returns other bytes of the same length."""
 
-_TOPIC_FIELDS = frozenset(
-    (
-        "topic topicName topics subscribedTopicNames sourceTopics repartitionSinkTopics stateChangelogTopics.name "
-        "repartitionSourceTopics.name topicIdPartition.name TopicRecord.name"
-    ).split()
-)
-_KEPT_FIELDS = frozenset(
-    (
-        "protocolType protocol serverAssignor supportedProtocols.name features.name FeatureLevelRecord.name "
-        "endPoints.name endpoints.name ConfigRecord.name ClientQuotaRecord.key entityType lastAssignmentConfigs.key "
-        "lastAssignmentConfigs.value topicConfigs.key topicConfigs.value subtopologyId BeginTransactionRecord.name"
-    ).split()
-)
-"""Words of protocols, and names that Kafka gives; listeners among them."""
-_IDENTITIES = frozenset(("group", "groupId", "transactionalId"))
-_HOSTS = frozenset(("host", "clientHost"))
-_PRINCIPALS = frozenset(("principal", "owner", "requester", "renewers"))
+_RULES: dict[str, Callable[..., bytes]] = {
+    field: rule
+    for rule, fields in (
+        (
+            bytes,  # words of protocols, and names that Kafka gives; listeners among them
+            "protocolType protocol serverAssignor supportedProtocols.name features.name FeatureLevelRecord.name "
+            "endPoints.name endpoints.name ConfigRecord.name ClientQuotaRecord.key entityType "
+            "lastAssignmentConfigs.key lastAssignmentConfigs.value topicConfigs.key topicConfigs.value subtopologyId "
+            "BeginTransactionRecord.name",
+        ),
+        (
+            Pseudonyms.topic,
+            "topic topicName topics subscribedTopicNames sourceTopics repartitionSinkTopics stateChangelogTopics.name "
+            "repartitionSourceTopics.name topicIdPartition.name TopicRecord.name",
+        ),
+        (Pseudonyms.identity, "group groupId transactionalId"),
+        (Pseudonyms.host, "host clientHost"),
+        (Pseudonyms.principal, "principal owner requester renewers"),
+    )
+    for field in fields.split()
+}
+"""What replaces a text, by the name of its field, or that behind the name of the struct around it; all others are
+names. `bytes` keeps it."""
 _PROTOCOL_BYTES = {"subscription": SUBSCRIPTION, "metadata": SUBSCRIPTION, "assignment": ASSIGNMENT}
 """Bytes of members that hold messages of consumers."""
 
@@ -157,17 +163,10 @@ def _in_spans(data: bytes, spans: list[FieldSpan], paths: Mapping[Field, tuple[s
 
 
 def _replacement(name: str, path: str, each: Field | None, names: Pseudonyms) -> Replacement:
-    if path in _KEPT_FIELDS or name in _KEPT_FIELDS:
+    rule = _RULES.get(path) or _RULES.get(name, Pseudonyms.name)
+    if rule is bytes:
         return bytes
-    if each is None or each.kind == "bytes":
-        return names.payload
-    if path in _TOPIC_FIELDS or name in _TOPIC_FIELDS:
-        return names.topic
-    if name in _IDENTITIES:
-        return names.identity
-    if name in _HOSTS:
-        return names.host
-    return names.principal if name in _PRINCIPALS else names.name
+    return names.payload if each is None or each.kind == "bytes" else partial(rule, names)
 
 
 class _Form(NamedTuple):

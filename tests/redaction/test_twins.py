@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 import kseg
-from kseg.changes.driver.command import ChangeOptions
 from kseg.errors import KsegError, UnsupportedError
 from kseg.formats.record_batch import HEADER_BYTES
-from kseg.redaction.directories import RedactOptions, redact
 from recovery.partitions import PLAIN
-from redaction.twins import bytes_of, findings_of, logs_at, payloads_of, shape_of, twin_of
+from redaction.twins import bytes_of, counts_of, findings_of, logs_at, payloads_of, shape_of, twin_of
 from segment.segments import entries
 from verification.log_directories import NOW_MS
 from verification.partitions import TESTDATA
@@ -125,9 +123,9 @@ def test_a_file_alone_gets_the_folder_of_its_partition(tmp_path: Path) -> None:
 def test_nothing_is_written_into_what_is_read(inside: str, tmp_path: Path) -> None:
     path = TESTDATA / "damaged/4.3.1-last-flip-body"
     with pytest.raises(KsegError):
-        redact(str(path), ChangeOptions(output=str(path / inside)), RedactOptions(), lambda _: None)
+        twin_of(path, path / inside)
     with pytest.raises(UnsupportedError, match="archive"):
-        redact(str(path / "case.json"), ChangeOptions(output=str(tmp_path / "out")), RedactOptions(), lambda _: None)
+        twin_of(path / "case.json", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -168,8 +166,7 @@ def test_bytes_that_become_random_are_counted_once(end: bytes, values: int, rand
         part = tmp_path / name
         part.mkdir()
         (part / f"{0:020d}.log").write_bytes(b"".join(data))
-        change = ChangeOptions(output=str(tmp_path / f"twin-of-{name}"))
-        counts.append(redact(str(part), change, RedactOptions(), lambda _: None).facts or {})
+        counts.append(counts_of(part, tmp_path / f"twin-of-{name}"))
     intact, broken = counts
     assert (broken["values"] - intact["values"], broken["randomBytes"]) == (values, random_bytes)
 
@@ -179,9 +176,7 @@ def test_random_bytes_of_several_attempts_are_counted_once(tmp_path: Path) -> No
     path = FINDINGS / "decompression-limit/lat-gzip-0"
     (log,) = path.glob("*.log")
     packed = [len(batch) - HEADER_BYTES for batch in entries(log.read_bytes()) if batch[22] & 7]
-    options, change = RedactOptions(max_batch_bytes=10), ChangeOptions(output=str(tmp_path / "twin"))
-    counts = redact(str(path), change, options, lambda _: None).facts or {}
-    assert counts["randomBytes"] == sum(packed)
+    assert counts_of(path, tmp_path / "twin", max_batch_bytes=10)["randomBytes"] == sum(packed)
 
 
 @pytest.mark.parametrize("name", ["magic0-magic1-mixed-0", "codecs-0", "nested-0"])
@@ -191,9 +186,7 @@ def test_records_of_0_7_that_are_packed_again_are_counted_once(name: str, tmp_pa
     for file in path.glob("*.kafka"):
         with kseg.open(file) as log:
             records += sum(1 for _ in log.records())
-    counts = (
-        redact(str(path), ChangeOptions(output=str(tmp_path / "twin")), RedactOptions(), lambda _: None).facts or {}
-    )
+    counts = counts_of(path, tmp_path / "twin")
     assert (counts["records"], counts["values"]) == (records, records)
 
 

@@ -20,9 +20,15 @@ LEAST_BYTES = 8
 """A payload of so many bytes is not by chance in other bytes."""
 
 
+def counts_of(path: Path, output: Path, **options: Any) -> dict[str, int]:
+    """Writes the twin of a path; returns what was replaced in it."""
+    twin = redact(str(path), ChangeOptions(output=str(output)), RedactOptions(**options), lambda _: None)
+    return twin.facts or {}
+
+
 def twin_of(path: Path, output: Path, **options: Any) -> Path:
     """Writes the twin of a path; returns what stands for the path in it."""
-    redact(str(path), ChangeOptions(output=str(output)), RedactOptions(**options), lambda _: None)
+    counts_of(path, output, **options)
     inside = [found for found in sorted(output.rglob(path.name)) if found.is_dir() == path.is_dir()]
     return inside[0] if inside else output
 

@@ -48,7 +48,7 @@ class AcceptedGaps:
         A gap is accepted by itself or together with adjacent ones: segments divide gaps.
         """
         known = {(max(first, start), last) for first, last in self.ranges if last >= start}
-        known.update(_joined(sorted(known)))
+        known.update(joined(known))
         found, begun = {gap for gap in gaps if gap in known}, 0
         for i, (_, last) in enumerate(gaps, 1):
             if i == len(gaps) or gaps[i][0] != last + 1:
@@ -65,7 +65,7 @@ class AcceptedGaps:
 
     @cached_property
     def _whole(self) -> Ranges:
-        return _joined(self.ranges)
+        return joined(self.ranges)
 
 
 def accepted_gaps(directory: str) -> AcceptedGaps:
@@ -136,10 +136,10 @@ def _recorded(directory: str) -> Ranges:
     return found
 
 
-def _joined(ranges: Sequence[tuple[int, int]]) -> Ranges:
-    """Joins adjacent and overlapping ranges, which are in ascending order."""
+def joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """Returns ranges in ascending order, with adjacent and overlapping ones joined."""
     found: Ranges = []
-    for first, last in ranges:
+    for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:
             found[-1] = (found[-1][0], max(last, found[-1][1]))
         else:

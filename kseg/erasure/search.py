@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from kseg.changes.accepted_gaps import joined
 from kseg.cleaner.log import CleaningThreads, DamagedError, RecordBuffers, Window, as_verdicts
 from kseg.cleaner.rounds import read_keys
 from kseg.formats.rows import Rows, UndecodableError, int64s
@@ -111,10 +112,10 @@ def matches_of(criteria: Criteria, batch: Batch, with_keys: bool) -> Matches:
 class SearchedFile:
     """The results of the search of one file.
 
-    ``ranges``: the offsets of matching records, as long as these are adjacent; ``emptied``: first and last offsets of
-    the batches that lose all of their records, and of the lost ones in old formats, which have no other trace of them;
-    ``keys``: those of the matches, if they are asked for; ``damage``: the bytes that cannot be searched, and batches
-    with wrong checksums, which can; ``is_odd``: the file must be rewritten item by item.
+    ``ranges``: the offsets of matching records; ``emptied``: first and last offsets of the batches that lose all of
+    their records, and of the lost ones in old formats, which have no other trace of them; ``keys``: those of the
+    matches, if they are asked for; ``damage``: the bytes that cannot be searched, and batches with wrong checksums,
+    which can; ``is_odd``: the file must be rewritten item by item.
     """
 
     file: SegmentFile
@@ -127,26 +128,12 @@ class SearchedFile:
 
     def add(self, matches: Matches, first: int, last: int, is_v2: bool) -> None:
         """Adds the matches of a batch with these offsets."""
-        start = len(self.ranges)
-        for offset in matches.offsets:
-            if len(self.ranges) > start and self.ranges[-1][1] == offset - 1:
-                self.ranges[-1] = (self.ranges[-1][0], offset)
-            else:
-                self.ranges.append((offset, offset))
+        ranges = joined((offset, offset) for offset in matches.offsets)
+        self.ranges += ranges
         self.records += len(matches.offsets)
         self.keys |= matches.keys
-        if matches.offsets and (matches.is_all or not is_v2):
-            self.emptied += [(first, last)] if matches.is_all else self.ranges[start:]
-
-    def join(self) -> None:
-        """Joins ranges of adjacent batches."""
-        joined: Ranges = []
-        for low, high in self.ranges:
-            if joined and low == joined[-1][1] + 1:
-                joined[-1] = (joined[-1][0], high)
-            else:
-                joined.append((low, high))
-        self.ranges = joined
+        if ranges and (matches.is_all or not is_v2):
+            self.emptied += [(first, last)] if matches.is_all else ranges
 
 
 class LogSearch:
@@ -184,7 +171,7 @@ class LogSearch:
             for _ in self._workers.drain():
                 pass
             return self.file(file, follow)
-        found.join()
+        found.ranges = joined(found.ranges)
         return found
 
     def file(self, file: SegmentFile, follow: Callable[[HeaderRows], None] = lambda _: None) -> SearchedFile:
@@ -213,7 +200,7 @@ class LogSearch:
                     found.damage.append(Damage(error.problem, item.position, item.size, str(error)))
                 else:
                     found.add(matches, first, item.last_offset, item.magic >= MAGIC_V2)
-        found.join()
+        found.ranges = joined(found.ranges)
         return found
 
     def _search(self, buffers: RecordBuffers, window: Window) -> list[tuple[int, int, bool, Matches]]:

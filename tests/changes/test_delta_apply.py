@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changes.failing import QUICK, FailingDisk, killed_at
-from changes.trees import contents, make, quarantine, tree
+from changes.trees import contents, make, plan_of, quarantine, tree
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.content import RemovedRanges, deltas_of
 from kseg.changes.disk import Disk
@@ -36,12 +36,10 @@ def partition(tmp_path: Path) -> Path:
 
 def plan_for(partition: Path) -> Plan:
     """Removes a range of the first file, moves a part of it into the second, and replaces six bytes there."""
-    plan = Plan(str(partition))
-    pieces = [Range("a.log", 0, 30_000), Range("a.log", 40_000, 50_000), b"mended", Range("a.log", 90_006, 12_394)]
-    plan.write("a.log", pieces, "is damaged")
+    first = [Range("a.log", 0, 30_000), Range("a.log", 40_000, 50_000), b"mended", Range("a.log", 90_006, 12_394)]
     moved = Range(str(partition / "a.log"), 32_000, 5000)
-    plan.write("b.log", [Range("b.log", 0, 50_000), moved, Range("b.log", 50_000, 52_400)], "gets a batch")
-    return plan
+    second = [Range("b.log", 0, 50_000), moved, Range("b.log", 50_000, 52_400)]
+    return plan_of(partition, ("write", "a.log", first, "is damaged"), ("write", "b.log", second, "gets a batch"))
 
 
 def kept_in(place: Path) -> list[bytes]:
@@ -66,10 +64,9 @@ def test_only_removed_bytes_are_kept(partition: Path) -> None:
 
 def test_bytes_that_are_cut_off_are_lent(partition: Path) -> None:
     """From the file with the cut bytes, and from the shorter one what it keeps."""
-    before, plan = contents(partition), Plan(str(partition))
-    plan.truncate("a.log", 50_000, "is split")
-    plan.write("b.log", [Range("b.log", 0, 90_000), Range("a.log", 40_000, 30_000)], "gets the rest")
-    apply(plan, "test")
+    before, pieces = contents(partition), [Range("b.log", 0, 90_000), Range("a.log", 40_000, 30_000)]
+    steps = ("truncate", "a.log", 50_000, "is split"), ("write", "b.log", pieces, "gets the rest")
+    apply(plan_of(partition, *steps), "test")
     assert contents(partition) == {"a.log": FIRST[:50_000], "b.log": SECOND[:90_000] + FIRST[40_000:70_000]}
     undo(last_change(str(partition)))
     assert contents(partition) == before
@@ -84,9 +81,7 @@ def test_the_space_that_it_needs(partition: Path) -> None:
 
 def test_the_space_that_a_cut_needs(partition: Path) -> None:
     """The removed bytes are kept, or freed; a file with another name is written anew."""
-    plan = Plan(str(partition))
-    plan.truncate("a.log", 1000, "damaged")
-    freed = len(FIRST) - 1000
+    plan, freed = plan_of(partition, ("truncate", "a.log", 1000, "damaged")), len(FIRST) - 1000
     assert space_of(plan) == Space(freed, 0)
     assert space_of(plan, keeps=False) == space_of(plan, links=False) == Space(0, -freed)
     os.link(partition / "a.log", partition.parent / "backup")
@@ -143,9 +138,8 @@ def test_changes_on_top_of_each_other(partition: Path) -> None:
     for cut in (90_000, 50_000, 20_000):
         states.append(tree(partition))
         size = (partition / "a.log").stat().st_size
-        plan = Plan(str(partition))
-        plan.write("a.log", [Range("a.log", 10, cut), Range("a.log", cut + 20, size - cut - 20)], "less of it")
-        apply(plan, "test", disk=QUICK)
+        pieces = [Range("a.log", 10, cut), Range("a.log", cut + 20, size - cut - 20)]
+        apply(plan_of(partition, ("write", "a.log", pieces, "less of it")), "test", disk=QUICK)
     while states:
         undo(last_change(str(partition)), QUICK)
         assert tree(partition) == states.pop()
@@ -230,9 +224,8 @@ def test_a_file_changed_by_another_program_is_left_alone(partition: Path) -> Non
 
 
 def test_a_delta_reuses_most_bytes(partition: Path) -> None:
-    plan = Plan(str(partition))
-    plan.write("a.log", [Range("a.log", 0, 51_199)], "the smaller part stays")
-    plan.write("b.log", [Range("b.log", 0, 51_200), Range("a.log", 0, 51_200)], "half of it stays")
+    smaller, half = [Range("a.log", 0, 51_199)], [Range("b.log", 0, 51_200), Range("a.log", 0, 51_200)]
+    plan = plan_of(partition, ("write", "a.log", smaller, "a part stays"), ("write", "b.log", half, "half of it stays"))
     assert set(deltas_of(plan).removed_ranges) == {1}
 
 

@@ -5,10 +5,11 @@ import shutil
 import stat
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from changes.trees import make, quarantine, tree
+from changes.trees import make, plan_of, quarantine, tree
 from kseg.changes.apply import apply
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Plan, Range
@@ -16,6 +17,8 @@ from kseg.changes.undo import last_change, undo
 from kseg.errors import KsegError, PathError
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+Step = tuple[Any, ...]
+CUT, REBUILD = ("truncate", "a.log", 6, "cut"), ("write", "a.index", [b"rebuilt"], "rebuilt")
 no_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 
 
@@ -31,8 +34,7 @@ def test_symbolic_links_are_refused(partition: Path, tmp_path: Path) -> None:
     (partition / "b.log").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(PathError, match="no regular file"):
         Plan(str(partition)).truncate("b.log", 2, "cut")
-    plan = Plan(str(partition))
-    plan.truncate("a.log", 6, "cut")
+    plan = plan_of(partition, CUT)
     (partition / "a.log").unlink()
     (partition / "a.log").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(PathError, match="nothing was changed"):
@@ -65,11 +67,7 @@ def test_new_files_have_the_owner_of_the_old_ones(partition: Path) -> None:
     for path in (partition, *partition.iterdir()):
         os.chown(path, 1234, 2345)
     (partition / "a.index").chmod(0o604)
-    plan = Plan(str(partition))
-    plan.truncate("a.log", 6, "cut")
-    plan.write("a.index", [b"rebuilt"], "rebuilt")
-    plan.write("a.timeindex", [b"made"], "rebuilt")
-    apply(plan, "test")
+    apply(plan_of(partition, CUT, REBUILD, ("write", "a.timeindex", [b"made"], "rebuilt")), "test")
     inside = [path for path in partition.rglob("*") if path.name != "0"]  # a kept tail may belong to root
     assert {(path.stat().st_uid, path.stat().st_gid) for path in inside} == {(1234, 2345)}
     assert stat.S_IMODE((partition / "a.index").stat().st_mode) == 0o604
@@ -79,8 +77,7 @@ def test_new_files_have_the_owner_of_the_old_ones(partition: Path) -> None:
 @needs_root
 def test_the_umask_does_not_take_modes_away(partition: Path) -> None:
     (partition / "a.index").chmod(0o666)
-    plan = Plan(str(partition))
-    plan.write("a.index", [b"rebuilt"], "rebuilt")
+    plan = plan_of(partition, REBUILD)
     before = os.umask(0o077)
     try:
         apply(plan, "test")
@@ -91,8 +88,7 @@ def test_the_umask_does_not_take_modes_away(partition: Path) -> None:
 
 @no_root
 def test_a_read_only_file_is_not_cut(partition: Path) -> None:
-    plan = Plan(str(partition))
-    plan.truncate("a.log", 6, "cut")
+    plan = plan_of(partition, CUT)
     (partition / "a.log").chmod(0o444)
     with pytest.raises(KsegError, match=r"nothing was changed: .*Permission denied"):
         apply(plan, "test")
@@ -100,8 +96,7 @@ def test_a_read_only_file_is_not_cut(partition: Path) -> None:
 
 @no_root
 def test_a_read_only_directory_is_not_changed(partition: Path) -> None:
-    plan = Plan(str(partition))
-    plan.truncate("a.log", 6, "cut")
+    plan = plan_of(partition, CUT)
     partition.chmod(0o555)
     try:
         with pytest.raises(KsegError, match=r"nothing was changed: .*Permission denied"):
@@ -115,9 +110,7 @@ def test_extended_attributes_stay(partition: Path) -> None:
         os.setxattr(partition / "a.index", "user.kseg", b"mark")
     except OSError as error:
         pytest.skip(f"no extended attributes here: {error}")
-    plan = Plan(str(partition))
-    plan.write("a.index", [b"rebuilt"], "rebuilt")
-    apply(plan, "test")
+    apply(plan_of(partition, REBUILD), "test")
     assert os.getxattr(partition / "a.index", "user.kseg") == b"mark"
 
 
@@ -132,9 +125,7 @@ def test_holes_stay_holes(partition: Path) -> None:
     if path.stat().st_blocks * 512 > size // 2:
         pytest.skip("no sparse files here")
     before = path.read_bytes()
-    plan = Plan(str(partition))
-    plan.truncate("b.log", 7, "preallocated bytes")
-    apply(plan, "test")
+    apply(plan_of(partition, ("truncate", "b.log", 7, "preallocated bytes")), "test")
     (kept,) = [file for file in quarantine(partition).rglob("0") if file.is_file()]
     assert kept.stat().st_size == size - 7
     assert kept.stat().st_blocks * 512 < size // 8
@@ -144,8 +135,7 @@ def test_holes_stay_holes(partition: Path) -> None:
 
 
 def test_a_range_that_no_longer_exists_is_an_error(partition: Path) -> None:
-    plan = Plan(str(partition))
-    plan.write("b.log", [Range("a.log", 5000, 2000)], "reaches beyond the end")
+    plan = plan_of(partition, ("write", "b.log", [Range("a.log", 5000, 2000)], "reaches beyond the end"))
     with pytest.raises(KsegError, match="nothing was changed: a file is shorter than it was"):
         apply(plan, "test")
     assert not quarantine(partition).exists()
@@ -161,8 +151,7 @@ def test_a_concurrent_kseg_without_a_lock_is_reported(partition: Path) -> None:
                 (other / "staged").write_bytes(b"the other's")
             super().make_directory(path)
 
-    plan = Plan(str(partition))
-    plan.write("b.log", [b"x"], "new")
+    plan = plan_of(partition, ("write", "b.log", [b"x"], "new"))
     with pytest.raises(KsegError, match="another kseg is running here; nothing was changed"):
         apply(plan, "test", disk=Late())
     assert (other / "staged").read_bytes() == b"the other's"
@@ -170,16 +159,9 @@ def test_a_concurrent_kseg_without_a_lock_is_reported(partition: Path) -> None:
 
 @needs_root
 @pytest.mark.parametrize("flag", ["i", "a"])
-@pytest.mark.parametrize("action", ["write", "delete", "truncate"])
-def test_a_file_that_root_cannot_remove_stops_the_change_in_time(flag: str, action: str, partition: Path) -> None:
-    plan, before = Plan(str(partition)), tree(partition)
-    if action == "truncate":
-        plan.truncate("a.index", 2, "cut")
-    elif action == "write":
-        plan.write("a.index", [b"new"], "rebuilt")
-    else:
-        plan.delete("a.index", "gone")
-    plan.write("a.log", [b"new"], "first")
+@pytest.mark.parametrize("step", [REBUILD, ("delete", "a.index", "gone"), ("truncate", "a.index", 2, "cut")])
+def test_a_file_that_root_cannot_remove_stops_the_change_in_time(flag: str, step: Step, partition: Path) -> None:
+    plan, before = plan_of(partition, step, ("write", "a.log", [b"new"], "first")), tree(partition)
     if (
         not shutil.which("chattr")
         or subprocess.run(["chattr", f"+{flag}", partition / "a.index"], check=False).returncode

@@ -11,12 +11,13 @@ import pytest
 
 from changes.failing import QUICK, FailingDisk, Killed, KillingDisk, every_call, killed_at, struck
 from changes.power import KILLED, TWICE, ended_at, endings
-from changes.trees import Tree, all_files, make, tree
-from kseg.changes.apply import Keeping
+from changes.trees import Tree, all_files, make, plan_of, tree
+from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
 from kseg.changes.journal import DONE, LogDirectoryChange, journals, partitions_now
 from kseg.changes.plan import Plan
 from kseg.changes.undo import (
+    LogDirectoryUndo,
     complete_interrupted_in_log_directory,
     last_change,
     last_journal,
@@ -88,9 +89,7 @@ def all_trees(directory: Path) -> dict[str, Tree]:
 def test_an_interrupt_after_a_partition_was_changed_restores_nothing(tmp_path: Path) -> None:
     make_log_directory(tmp_path)
     change = LogDirectoryChange(str(tmp_path), "recover", (POINTS, MARKS), disk=QUICK)
-    plan = Plan(str(tmp_path / "a-0"))
-    plan.truncate("0.log", 90, "is damaged")
-    change.apply(plan)
+    change.apply(plan_of(tmp_path / "a-0", ("truncate", "0.log", 90, "is damaged")))
     with pytest.raises(KeyboardInterrupt), change.rolled_back_if_unchanged():
         raise KeyboardInterrupt
     assert change.is_begun
@@ -137,11 +136,15 @@ def is_over(directory: Path, wanted: dict[str, bytes]) -> bool:
     return any(journal.state == DONE for journal in found) or (not found and all_files(directory) == wanted)
 
 
-def undo_all(directory: Path) -> None:
-    complete_interrupted_in_log_directory(str(directory), QUICK)
+def undo_planned(directory: Path) -> LogDirectoryUndo:
     journal = last_journal(str(directory))
     assert journal is not None
-    found = plan_log_directory_undo(journal)
+    return plan_log_directory_undo(journal)
+
+
+def undo_all(directory: Path) -> None:
+    complete_interrupted_in_log_directory(str(directory), QUICK)
+    found = undo_planned(directory)
     assert (found.not_restored, found.skipped) == ([], [])
     undo_log_directory(found, QUICK)
 
@@ -186,7 +189,7 @@ def test_an_undo_that_ended_is_continued(is_clean: bool, ending: str, step: int,
     def run(directory: Path, disk: Disk) -> None:
         complete_interrupted_in_log_directory(str(directory), disk)
         if last_journal(str(directory)) is not None:
-            undo_last(directory, disk)
+            undo_log_directory(undo_planned(directory), disk)
 
     for directory in ended_at(ending, step, tmp_path, partial(changed, is_clean=is_clean), run):
         if ending == KILLED:
@@ -194,12 +197,6 @@ def test_an_undo_that_ended_is_continued(is_clean: bool, ending: str, step: int,
         run(directory, QUICK)
         assert all_trees(directory) == before
         assert journals(str(directory)) == []
-
-
-def undo_last(directory: Path, disk: Disk) -> None:
-    journal = last_journal(str(directory))
-    assert journal is not None
-    undo_log_directory(plan_log_directory_undo(journal), disk)
 
 
 @pytest.mark.sampled(2)
@@ -280,9 +277,7 @@ def test_files_that_a_broker_has_written_since_are_not_restored(tmp_path: Path) 
     command(directory, QUICK)
     (directory / POINTS).write_bytes(b"a broker's")
     (directory / CLEAN_SHUTDOWN).write_bytes(b"a broker's")
-    journal = last_journal(str(directory))
-    assert journal is not None
-    found = plan_log_directory_undo(journal)
+    found = undo_planned(directory)
     assert sorted(found.not_restored) == sorted([CLEAN_SHUTDOWN, POINTS])
     undo_log_directory(found, QUICK)
     assert all_files(directory) == {name: data for name, data in before.items() if name != CLEAN_SHUTDOWN} | {
@@ -330,27 +325,19 @@ def test_partitions_may_be_undone_one_by_one(tmp_path: Path) -> None:
     before = all_trees(directory)
     command(directory, QUICK)
     undo_partition([last_change(str(directory / "b-0"))], QUICK)
-    journal = last_journal(str(directory))
-    assert journal is not None
-    found = plan_log_directory_undo(journal)
+    found = undo_planned(directory)
     assert found.skipped == ["b-0"]
     undo_log_directory(found, QUICK)
     assert all_trees(directory) == before
 
 
 def test_a_later_change_of_a_partition_is_undone_first(tmp_path: Path) -> None:
-    from kseg.changes.apply import apply
-
     directory = tmp_path / "logs"
     make_log_directory(directory)
     command(directory, QUICK)
-    plan = Plan(str(directory / "a-0"))
-    plan.truncate("0.log", 3, "once more")
-    apply(plan, "later", disk=QUICK)
-    journal = last_journal(str(directory))
-    assert journal is not None
+    apply(plan_of(directory / "a-0", ("truncate", "0.log", 3, "once more")), "later", disk=QUICK)
     with pytest.raises(KsegError, match="'later' came later; undo it first"):
-        plan_log_directory_undo(journal)
+        undo_planned(directory)
 
 
 def rebuild(directory: Path, disk: Disk) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from changes.trees import contents, make, quarantine, random_files, random_plan
+from changes.trees import contents, make, plan_of, quarantine, random_files, random_plan
 from kseg.changes import manifest
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
@@ -32,16 +32,17 @@ def partition(tmp_path: Path) -> Path:
 
 def plan_for(partition: Path) -> Plan:
     """One step of each kind, with ranges of all kinds."""
-    plan = Plan(str(partition), gaps=[(3, 9), (12, 12)])
-    ranges = [Removed(400, 600, "damaged", 7, 9, 3), Removed(0, 1, "unknown")]
-    plan.truncate("b.log", 400, "is cut", ranges)
-    plan.delete("c.log", "is not needed")
-    plan.rename("d.log", "d.log.deleted", "is old", keeps=True)
-    plan.rename("e.log", "f.log", "has another name")
     pieces = [Range("a.log", 0, 30_000), b"mended", Range("a.log", 40_000, len(LOG) - 40_000)]
-    plan.write("a.log", pieces, "is damaged", mtime_ns=1_600_000_000_000_000_001)
-    plan.write("g.log", [b"new"], "is new")
-    return plan
+    return plan_of(
+        partition,
+        ("truncate", "b.log", 400, "is cut", [Removed(400, 600, "damaged", 7, 9, 3), Removed(0, 1, "unknown")]),
+        ("delete", "c.log", "is not needed"),
+        ("rename", "d.log", "d.log.deleted", "is old", (), True),
+        ("rename", "e.log", "f.log", "has another name"),
+        ("write", "a.log", pieces, "is damaged", (), "", 1_600_000_000_000_000_001),
+        ("write", "g.log", [b"new"], "is new"),
+        gaps=[(3, 9), (12, 12)],
+    )
 
 
 def applied(plan: Plan, **more: Any) -> Change:
@@ -89,9 +90,7 @@ def test_random_changes_are_read_again(seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("names", "changes_a_log"), [(("a.log",), True), (("a.index",), False), (("a.kafka",), True)])
 def test_whether_a_log_changes(names: tuple[str, ...], changes_a_log: bool, tmp_path: Path) -> None:
     make(tmp_path / "orders-0", dict.fromkeys(names, b"content"))
-    plan = Plan(str(tmp_path / "orders-0"))
-    for name in names:
-        plan.truncate(name, 3, "is cut")
+    plan = plan_of(tmp_path / "orders-0", *(("truncate", name, 3, "is cut") for name in names))
     assert applied(plan).changes_a_log is changes_a_log
 
 
@@ -202,8 +201,7 @@ def test_a_manifest_that_is_missing_or_too_large(partition: Path, monkeypatch: p
 def applied_elsewhere(tmp_path: Path) -> Change:
     directory = tmp_path / "others-0"
     make(directory, {"a.log": LOG})
-    plan = Plan(str(directory))
-    plan.delete("a.log", "is not needed")
+    plan = plan_of(directory, ("delete", "a.log", "is not needed"))
     return applied(plan, keeping=Keeping(elsewhere=str(tmp_path / "kept")))
 
 

@@ -11,7 +11,7 @@ import pytest
 import kseg
 from changes import test_log_directory as changing
 from changes.failing import QUICK
-from changes.trees import contents, make
+from changes.trees import contents, make, plan_of
 from kseg.changes import apply as applying
 from kseg.changes.apply import Keeping, apply_all
 from kseg.changes.manifest import DONE, Change
@@ -52,10 +52,8 @@ def partitions(folder: Path) -> list[Plan]:
     plans = []
     for name in ("a-0", "b-0", "c-0"):
         make(folder / name, {"0.log": name.encode() * 100, "0.index": b"stale", "1.log": b"later"})
-        plans.append(Plan(str(folder / name)))
-        plans[-1].truncate("0.log", 30, "is damaged")
-        plans[-1].write("0.index", [b"rebuilt"], "rebuilt")
-        plans[-1].delete("1.log", "is behind a cut")
+        steps = ("write", "0.index", [b"rebuilt"], "rebuilt"), ("delete", "1.log", "is behind a cut")
+        plans.append(plan_of(folder / name, ("truncate", "0.log", 30, "is damaged"), *steps))
     return plans
 
 

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changes.trees import contents, make, quarantine, tree
+from changes.trees import contents, make, plan_of, quarantine, tree
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.manifest import Change, ChangedSinceError
-from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes, freed_by_removing, read_change
 from kseg.changes.undo import changes_of, last_change, plan_all, plan_undo, purge, restore_start, revert_entries, undo
 from kseg.errors import KsegError
@@ -37,17 +36,13 @@ def partition(tmp_path: Path) -> Path:
 def cut(
     partition: Path, name: str = "a.log", size: int = 100, keeping: Keeping | None = None, group: str = ""
 ) -> Change:
-    plan = Plan(str(partition))
-    plan.truncate(name, size, "is cut")
-    change = apply(plan, "test", keeping, group=group)
+    change = apply(plan_of(partition, ("truncate", name, size, "is cut")), "test", keeping, group=group)
     assert change is not None
     return change
 
 
 def test_another_file_with_the_content_of_leader_epochs(partition: Path) -> None:
-    plan = Plan(str(partition))
-    plan.write("b.log", [b"0\n1\n3 50\n"], "test")
-    apply(plan, "test")
+    apply(plan_of(partition, ("write", "b.log", [b"0\n1\n3 50\n"], "test")), "test")
     (partition / "b.log").write_bytes(b"0\n2\n3 50\n4 90\n")
     with pytest.raises(ChangedSinceError):
         undo(last_change(str(partition)))
@@ -117,9 +112,7 @@ def test_a_change_that_kept_nothing(partition: Path) -> None:
 
 
 def test_a_renamed_file_that_is_gone(partition: Path) -> None:
-    plan = Plan(str(partition))
-    plan.rename("a.log", "c.log", "has another name")
-    apply(plan, "test")
+    apply(plan_of(partition, ("rename", "a.log", "c.log", "has another name")), "test")
     os.unlink(partition / "c.log")
     with pytest.raises(ChangedSinceError):
         undo(last_change(str(partition)))

@@ -4,6 +4,7 @@ import os
 import random
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from kseg.changes.plan import Plan, Range, Removed
 from kseg.changes.quarantine import FOLDER
@@ -55,6 +56,14 @@ def kept_bytes(*places: Path) -> list[bytes]:
 
 def quarantine(directory: Path) -> Path:
     return directory / FOLDER
+
+
+def plan_of(directory: Path, *steps: tuple[Any, ...], **more: Any) -> Plan:
+    """Returns a plan of these steps, each the name of a method of `Plan` and its arguments."""
+    plan = Plan(str(directory), **more)
+    for name, *arguments in steps:
+        getattr(plan, name)(*arguments)
+    return plan
 
 
 def random_files(rng: random.Random) -> dict[str, bytes]:

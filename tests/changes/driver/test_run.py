@@ -12,6 +12,7 @@ import pytest
 from changes.driver.cutting import CLEAN, LOG, SIZE, Cutting, files, make_logs
 from changes.failing import QUICK
 from changes.holding import held
+from changes.trees import plan_of
 from kseg.changes import apply, manifest
 from kseg.changes.driver.command import ChangeOptions, Recording, interrupted_changes, run
 from kseg.changes.driver.undoing import UndoOptions, complete, undo
@@ -85,9 +86,7 @@ def interrupt(partition: Path, number: int) -> None:
 
 def test_interrupted_changes_of_partitions(logs: Path) -> None:
     for size in (800, 500):
-        plan = Plan(str(logs / "dplain-1"))
-        plan.truncate(LOG, size, "is cut")
-        apply.apply(plan, f"recover to {size}")
+        apply.apply(plan_of(logs / "dplain-1", ("truncate", LOG, size, "is cut")), f"recover to {size}")
     assert interrupted_changes(str(logs), False) == []
     interrupt(logs / "dplain-1", 1)
     interrupt(logs / "dplain-1", 2)

@@ -34,21 +34,31 @@ def apply_without_record(plan: Plan, steps: FreeingSteps, disk: Disk) -> None:
 
     Raises KsegError if nothing was changed, otherwise StoppedHalfwayError.
     """
-    has_changed = False
+    begun = list[Step]()
     try:
         for step in steps.steps:
             path = Place(plan.directory) / step.file
             if step.action != RENAME and file_state(path) != step.before:
                 raise PathError(f"{path}: has changed since it was read")
+            begun.append(step)
             apply_step(step, path, plan.directory, disk)
-            has_changed = True
         disk.sync_directory(plan.directory)
         accepted_gaps.record(plan.directory, plan.gaps, disk)
     except (OSError, KsegError) as error:
-        if has_changed:
+        if _have_changed_any(begun, plan.directory):
             text = f"{plan.directory}: stopped half-way: {text_of(error)}; repeat the command to go on"
             raise StoppedHalfwayError(text) from error
         raise KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}") from error
+
+
+def _have_changed_any(begun: list[Step], directory: str) -> bool:
+    """Whether steps, of which the last one may have failed at any point, have changed a file."""
+    if len(begun) != 1:
+        return bool(begun)
+    try:
+        return file_state(Place(directory) / begun[0].file) != begun[0].before
+    except (OSError, KsegError):
+        return True
 
 
 def apply_step(step: Step, path: str, directory: str, disk: Disk) -> None:
@@ -88,7 +98,7 @@ def apply_freeing(
     Removed bytes are kept on another file system, with the record until it can be written in the partition: a change
     that is interrupted before is taken back. Raises KsegError if nothing was changed, otherwise StoppedHalfwayError.
     """
-    change, done = new_change(plan, command, keeping, group, 0, author), 0
+    change, begun = new_change(plan, command, keeping, group, 0, author), list[Step]()
     change.state, change.steps = DONE, steps.steps
     directory, folder, kept = change.directory, change.folder, change.kept
     inside = quarantine.folder_of(directory)
@@ -110,8 +120,8 @@ def apply_freeing(
         _record(change, disk)
         disk.sync_directory(kept)
         for k, step in enumerate(change.steps):
+            begun.append(step)
             apply_step(step, change.path(step.file), directory, disk)
-            done += 1
             if step.makes:
                 change.made[k] = created_state(change.path(step.file))
         disk.sync_directory(directory)
@@ -127,7 +137,7 @@ def apply_freeing(
         disk.sync_directory(inside)
         quarantine.forget(change, disk)
     except (OSError, KsegError) as error:
-        if not done:
+        if not _have_changed_any(begun, directory):
             raise dropped(change, error, disk) from error
         text = f"{directory}: stopped half-way: {text_of(error)}; removed bytes are in {kept}"
         text += "; repeat the command, or kseg undo"

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from changes.failing import QUICK, FailingDisk, struck
 from changes.test_kill import KEEPING, SEEDS, keeping_of, planned
-from changes.trees import contents, kept_bytes, make, quarantine, random_files, tree
+from changes.trees import contents, kept_bytes, make, plan_of, quarantine, random_files, tree
 from examples import fewer
-from kseg.changes.apply import apply
+from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
+from kseg.changes.disk_space import freeing_steps
+from kseg.changes.full_disk import apply_freeing, apply_without_record
 from kseg.changes.manifest import ChangedSinceError
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes, freed_by_removing
@@ -86,6 +88,35 @@ def test_any_error_of_undo_is_safe(seed: int, kind: str, number: int, tmp_path_f
         assert not quarantine(directory).exists()
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+def test_any_error_without_room_for_a_record(keeps: bool, tmp_path: Path) -> None:
+    """The first step, too, may fail when it has cut the log: then nothing that is kept may go."""
+    files = {"a.log": b"abcdef" * 100}
+    make(tmp_path / "before", files)
+    before = tree(tmp_path / "before")
+
+    def run(directory: Path, disk: Disk) -> None:
+        plan = plan_of(directory, ("truncate", "a.log", 60, "is damaged"))
+        steps = freeing_steps(plan)
+        assert steps is not None
+        if keeps:
+            elsewhere = Keeping(elsewhere=str(directory.parent / "kept"))
+            apply_freeing(plan, steps, "test", elsewhere, disk, "1.1", None)
+        else:
+            apply_without_record(plan, steps, disk)
+
+    for directory, _, error in struck(
+        1, tmp_path, lambda path: make(path, files), run, lambda _, at: FailingDisk(at, errno.EIO)
+    ):
+        if error is not None and not isinstance(error, StoppedHalfwayError):
+            assert tree(directory) == before
+        elif keeps:
+            complete_interrupted(str(directory), QUICK)
+            for change in changes(str(directory)):
+                undo(change, QUICK)
+            assert tree(directory) == before
+
+
 @pytest.fixture
 def partition(tmp_path: Path) -> Path:
     directory = tmp_path / "orders-0"
@@ -102,22 +133,15 @@ def cut(directory: Path) -> Plan:
     return plan
 
 
-def test_a_file_changed_after_planning_is_an_error(partition: Path) -> None:
+@pytest.mark.parametrize("name", ["a.log", "epochs"])
+def test_a_file_changed_or_created_after_planning_is_an_error(name: str, partition: Path) -> None:
     plan = cut(partition)
-    (partition / "a.log").write_bytes(b"appended by a broker")
+    (partition / name).write_bytes(b"a broker's")
     before = tree(partition)
-    with pytest.raises(ChangedSinceError, match=r"a\.log: has changed since it was read; nothing was changed"):
+    with pytest.raises(ChangedSinceError, match=f"{name}: has changed since it was read; nothing was changed"):
         apply(plan, "test")
     assert tree(partition) == before
     assert not quarantine(partition).exists()
-
-
-def test_a_file_created_after_planning_is_an_error(partition: Path) -> None:
-    plan = cut(partition)
-    (partition / "epochs").write_bytes(b"a broker's")
-    with pytest.raises(ChangedSinceError, match="epochs"):
-        apply(plan, "test")
-    assert (partition / "epochs").read_bytes() == b"a broker's"
 
 
 def test_an_interrupted_change_is_abandoned_after_a_broker_changed_files(partition: Path) -> None:

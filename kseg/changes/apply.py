@@ -135,13 +135,7 @@ class Keeping:
 
 
 def apply(
-    plan: Plan,
-    command: str,
-    keeping: Keeping | None = None,
-    disk: Disk | None = None,
-    group: str = "",
-    undoes: int = 0,
-    author: Author | None = None,
+    plan: Plan, command: str, keeping: Keeping | None = None, disk: Disk | None = None, group: str = "", undoes: int = 0
 ) -> Change | None:
     """Applies a plan. Returns None if there is nothing to do.
 
@@ -153,7 +147,7 @@ def apply(
     """
     if not plan:
         return None
-    [found] = apply_all([plan], command, keeping, disk, group, undoes, author)
+    [found] = apply_all([plan], command, keeping, disk, group, undoes)
     if isinstance(found, KsegError):
         raise found
     return found
@@ -213,7 +207,7 @@ def apply_all(
 
 
 MIN_SHARED_STEPS = 1000
-"""With fewer steps, starting processes takes longer than they save."""
+"""With fewer steps, starting processes takes longer than they save; with many, two halve the time."""
 
 Failed = Callable[[Change, BaseException], KsegError]
 
@@ -621,7 +615,7 @@ def _apply_step(change: Change, k: int, disk: Disk, is_new: bool) -> None:
     """
     step, path = change.steps[k], change.path(change.steps[k].file)
     if is_new and step.makes and k not in change.by_delta:
-        disk.rename(change.new(k), path, frees=bool(step.before and step.before.size))
+        disk.rename(change.new(k), path)
         return
     now = file_state(path)
     if step.makes:

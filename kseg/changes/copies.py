@@ -70,13 +70,13 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
     return target
 
 
-def write_root_files(contents: dict[str, bytes], output: str, source: str = "", disk: Disk | None = None) -> None:
+def write_root_files(contents: dict[str, bytes], output: str, source: str = "") -> None:
     """Writes files of a log directory. Those of another one, ``source``, are copied as well, except the clean shutdown
     marker; ``contents`` replace theirs.
 
     Raises StoppedHalfwayError if a file cannot be written.
     """
-    disk = disk or Disk()
+    disk = Disk()
     with errors_at(output, StoppedHalfwayError):
         names = [name for name in _file_states(source) if not name.startswith(".kseg-")] if source else []
         for name in sorted({*names, *contents} - {LOCK_NAME, CLEAN_SHUTDOWN}):

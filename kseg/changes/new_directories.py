@@ -33,10 +33,8 @@ if TYPE_CHECKING:
 
 _INSIDE = "output"
 """The part of their names that staging folders in an existing output have; elsewhere it is the output's name."""
-_STAGED, _COMPLETE = (
-    re.compile(r"\.kseg-.+\.(new|staged)"),
-    re.compile(rf"\.kseg-{_INSIDE}(\.[0-9a-f]{{32}})?\.complete"),
-)
+_STAGED = re.compile(r"\.kseg-.+\.(new|staged)")
+_COMPLETE = re.compile(rf"\.kseg-{_INSIDE}(\.[0-9a-f]{{32}})?\.complete")
 _ATTEMPTS = 20
 """How often a staging folder is made: another run may take one for dead before it is locked."""
 

@@ -138,10 +138,10 @@ class PowerDisk(Disk):
             self._note(Operation(name, self._hold(name)))
         return done
 
-    def rename(self, path: str, target: str, frees: bool = True) -> None:
+    def rename(self, path: str, target: str) -> None:
         self._count()
         inode, is_directory = os.stat(path).st_ino, os.path.isdir(path)
-        super().rename(path, target, frees)
+        super().rename(path, target)
         self._note(Operation(target, inode, path, is_directory))
 
     def unlink(self, path: str) -> None:

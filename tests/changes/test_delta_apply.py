@@ -211,8 +211,8 @@ def test_a_full_disk_leaves_space_for_the_undo(partition: Path) -> None:
 
 def test_a_file_changed_by_another_program_is_left_alone(partition: Path) -> None:
     class Meddling(FailingDisk):
-        def rename(self, path: str, target: str, frees: bool = True) -> None:
-            super().rename(path, target, frees)
+        def rename(self, path: str, target: str) -> None:
+            super().rename(path, target)
             if target.endswith("a.log"):
                 (partition / "b.log").write_bytes(b"a broker's")
 

@@ -418,9 +418,8 @@ class LogDirectoryChange:
     @property
     def done(self) -> list[str]:
         """Names of the partitions that this command, or its interrupted run, has changed."""
-        if self._journal is None:
-            return sorted(self._unrecorded)
-        return sorted({*self._unrecorded, *_changed_names(self._journal)})
+        recorded = [] if self._journal is None else _changed_names(self._journal)
+        return sorted({*self._unrecorded, *recorded})
 
     def apply(self, plan: Plan) -> Change | None:
         """Applies the plan for a partition. Returns None if there is nothing to do.
@@ -532,18 +531,12 @@ class LogDirectoryChange:
             yield
         except StoppedHalfwayError:
             raise
-        except (KsegError, OSError) as error:
-            if not self.is_begun:
-                raise
-            if self.has_changed:
-                raise StoppedHalfwayError(
-                    f"{text_of(error)}; a part is done: repeat the command, or kseg undo"
-                ) from error
-            self.roll_back()
-            raise
-        except KeyboardInterrupt:
+        except (KsegError, OSError, KeyboardInterrupt) as error:
             if self.is_begun and not self.has_changed:
                 self.roll_back()
+            elif self.is_begun and not isinstance(error, KeyboardInterrupt):
+                text = f"{text_of(error)}; a part is done: repeat the command, or kseg undo"
+                raise StoppedHalfwayError(text) from error
             raise
 
     @property

@@ -53,8 +53,8 @@ class PathKind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """``names``: all, separated by spaces. ``kind``: bool for a flag, str, a tuple of words, `Number`, `File` or
-    `Value`; of a ``switch``, the option's one word, or the second of two, means True.
+    """``names``: all, separated by spaces. ``kind``: bool for a flag, str, a tuple of words, `Number`,
+    `PathKind` or `Value`; of a ``switch``, the option's one word, or the second of two, means True.
 
     ``default``: as on the command line, if it is not that of the field. ``is_many``: it may be repeated.
     ``flag_value``: what a flag means instead of True, and other options without a value. ``is_hidden``: left out of the

@@ -11,7 +11,7 @@ import pytest
 
 from kseg.changes import disk as disk_module
 from kseg.changes.apply import Keeping, apply
-from kseg.changes.disk import Disk, is_temporary, stored_end
+from kseg.changes.disk import Disk, stored_end
 from kseg.changes.plan import Plan
 from kseg.stores.no_follow import open_to_copy
 
@@ -282,7 +282,12 @@ def test_a_left_temporary_file_is_removed(tmp_path: Path, name: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupt(path)
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [(name, b"old")]
-    (tmp_path / f".kseg-new-{name.lstrip('.')}").write_bytes(b"left by a kill")
-    assert [is_temporary(each.name) for each in sorted(tmp_path.iterdir())].count(True) == 1
+    left = tmp_path / f".kseg-new-{name.lstrip('.')}"
+    left.write_bytes(b"left by a kill")
     replace(path, b"new")
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [(name, b"new")]
+    others = {name, ".kseg-change-1.jsonl", ".kseg-ne", "kseg-new-b"}
+    for each in {*others, left.name}:
+        (tmp_path / each).touch()
+    Disk().remove_temporary_files(str(tmp_path))
+    assert {each.name for each in tmp_path.iterdir()} == others

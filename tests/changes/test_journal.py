@@ -169,16 +169,6 @@ def test_a_file_of_the_root_is_replaced(mode: int, tmp_path: Path) -> None:
     status = path.stat()
     assert (path.read_bytes(), status.st_mode & 0o777) == (b"newer", 0o640)
     assert status.st_mtime_ns == 1_700_000_000_000_000_001
-    (tmp_path / ".kseg-new-kafka_cleanshutdown").write_bytes(b"left")
-    replace_file(str(path), b"newest", Disk())
-    assert [(found.name, found.read_bytes()) for found in tmp_path.iterdir()] == [(path.name, b"newest")]
-
-
-def test_temporary_files_are_removed(tmp_path: Path) -> None:
-    for name in (".kseg-new-a", ".kseg-change-1.jsonl", ".kseg-ne", "kseg-new-b"):
-        (tmp_path / name).write_bytes(b"")
-    Disk().remove_temporary_files(str(tmp_path))
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".kseg-change-1.jsonl", ".kseg-ne", "kseg-new-b"]
 
 
 def test_a_journal_that_vanishes_is_no_other_release_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

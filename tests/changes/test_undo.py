@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from changes.failing import QUICK
 from changes.trees import contents, make, plan_of, quarantine, tree
 from kseg.changes.apply import Keeping, apply
+from kseg.changes.disk_space import freeing_steps
+from kseg.changes.full_disk import apply_without_record
 from kseg.changes.manifest import Change, ChangedSinceError
 from kseg.changes.quarantine import changes, freed_by_removing, read_change
 from kseg.changes.undo import changes_of, last_change, plan_all, plan_undo, purge, restore_start, revert_entries, undo
@@ -61,6 +64,17 @@ def test_purging_bytes_kept_elsewhere(is_moved: bool, partition: Path, tmp_path:
     assert list(place.iterdir()) == []
     assert contents(partition)["a.log"] == LOG[:100]
     assert not quarantine(partition).exists()
+
+
+@pytest.mark.parametrize("steps", [[], [("delete", "b.log", "holds records to erase")]], ids=["purge", "delete"])
+def test_changes_are_purged_without_room_for_a_record(steps: list[tuple[str, str, str]], partition: Path) -> None:
+    cut(partition)
+    plan = plan_of(partition, *steps, purges=[1])
+    freeing = freeing_steps(plan)
+    assert freeing is not None
+    apply_without_record(plan, freeing, QUICK)
+    assert not quarantine(partition).exists()
+    assert (partition / "b.log").exists() is not bool(steps)
 
 
 def test_several_changes_are_planned_newest_first(partition: Path) -> None:

@@ -498,11 +498,12 @@ def _complete(change: Change, disk: Disk, before_undo: bool) -> str:
 
 
 def complete_interrupted_in_log_directory(
-    directory: str, disk: Disk | None = None, before_undo: bool = False
+    directory: str, disk: Disk | None = None, before_undo: bool = False, kept_in: str = ""
 ) -> list[str]:
     """As `complete_interrupted`, for all partitions of a log directory, and for an interrupted undo.
 
     Syncs the names in the directory and all journals first: what a killed process has written counts as done.
+    ``kept_in``: as in `last_change`.
     """
     directory, disk, messages = Place(directory).absolute, disk or Disk(), []
     with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
@@ -521,7 +522,7 @@ def complete_interrupted_in_log_directory(
             elif journal.state == OPEN and journal.path_name and journal.known.keys() == {CLEAN_SHUTDOWN}:
                 journaling.end_journal(journal, disk)  # its partition is complete, and no file of the root changes
             elif journal.state == UNDOING:
-                _continue_undo(journal, disk)
+                _continue_undo(journal, disk, kept_in)
                 messages.append(f"{directory}: the undo of {journal.command!r} was interrupted, and is complete now")
             elif journal.state == DONE and not journal.keeps:
                 journaling.forget(journal, disk)

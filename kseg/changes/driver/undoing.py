@@ -105,7 +105,7 @@ def _taken(
     with ExitStack() as held:
         for log_directory in directories_to_lock(path, real, is_single) if options.takes_lock else ():
             held.enter_context(locked(log_directory))
-        yield real, is_single, driver.completed(real, is_single, warn, before_undo)
+        yield real, is_single, driver.completed(real, is_single, warn, before_undo, options.quarantine)
 
 
 def _undo_last(path: str, is_single: bool, options: UndoOptions, state: driver.RunState) -> None:

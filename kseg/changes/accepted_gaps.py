@@ -9,7 +9,7 @@ Therefore it is read without following links, up to a limit, and accepts only ga
 import errno
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -106,6 +106,11 @@ def end(*changes: "Change", disk: Disk) -> None:
             disk.remove_tree(change.kept)  # makes room; until the record is written, the manifest names the gaps
             record(change.directory, change.gaps, disk)
     quarantine.end(*changes, disk=disk)
+
+
+def purge(directory: str, numbers: Collection[int], disk: Disk) -> None:
+    """As `end`, for the changes of a partition with these numbers."""
+    end(*(change for change in quarantine.changes(directory) if change.number in numbers), disk=disk)
 
 
 def _write(directory: str, gaps: set[tuple[int, int]], disk: Disk) -> None:

@@ -594,8 +594,7 @@ def _finish(change: Change, disk: Disk) -> None:
     A change that keeps nothing and belongs to another stays as it is: its steps can be applied again.
     """
     if change.purges:
-        purged = [other for other in quarantine.changes(change.directory) if other.number in change.purges]
-        accepted_gaps.end(*purged, disk=disk)
+        accepted_gaps.purge(change.directory, change.purges, disk)
     if change.undoes:
         for other in quarantine.changes(change.directory):
             if other.number == change.undoes:

@@ -43,6 +43,8 @@ def apply_without_record(plan: Plan, steps: FreeingSteps, disk: Disk) -> None:
             begun.append(step)
             apply_step(step, path, plan.directory, disk)
         disk.sync_directory(plan.directory)
+        if plan.purges:
+            accepted_gaps.purge(plan.directory, plan.purges, disk)
         accepted_gaps.record(plan.directory, plan.gaps, disk)
     except (OSError, KsegError) as error:
         if _have_changed_any(begun, plan.directory):

@@ -562,11 +562,12 @@ class LogDirectoryChange:
         contents = self._written = self._written | (root_contents(root) if root else {})
         self._keeps_marker |= not self.is_begun
         self._keeps_marker &= root is None or leaves_marker(root) or self._changes_no_log
-        if contents and self._journal is None and self._unrecorded and free_bytes(self.directory) < MARGIN_BYTES:
+        renames = [(step.file, step.target) for step in root.steps if step.action == RENAME] if root else []
+        has_no_record = self._journal is None and bool(self._unrecorded) and not renames
+        if contents and has_no_record and free_bytes(self.directory) < MARGIN_BYTES:
             with self._halfway():
                 self._write_root_files(contents)
             return
-        renames = [(step.file, step.target) for step in root.steps if step.action == RENAME] if root else []
         if contents or renames or self._journal:
             journal = self._begin()
             with self._halfway():

@@ -65,6 +65,7 @@ class NewDirectories:
             raise PathError(f"{target}: two inputs would become it; nothing was written")
         self._check_free(name)
         self._models[name] = model
+        self.is_dropped = False
         if not is_dry:
             self._disk.make_directory(staged)
             place = model if not model or Place(model).is_dir() else Place(model).absolute.parent
@@ -73,7 +74,7 @@ class NewDirectories:
         return staged
 
     def drop(self, name: str, is_dry: bool = False) -> None:
-        """Removes a folder of `add`. Without any folder, the output is not made."""
+        """Removes a folder of `add`. If no other one is left in the end, the output is not made."""
         del self._models[name]
         self.is_dropped = not self._models
         if not is_dry:

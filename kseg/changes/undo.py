@@ -128,14 +128,13 @@ def plan_undo(change: Change, later: Mapping[str, FileState | None] | None = Non
         return _Reversal(change, found).plan
 
 
-def plan_all(changes: list[Change]) -> list[tuple[Change, Plan]]:
+def plan_all(changes: list[Change]) -> list[Plan]:
     """As `plan_undo`, for several changes of a partition, newest first."""
-    later: dict[str, FileState | None] = {}
-    found = []
+    later, plans = dict[str, FileState | None](), list[Plan]()
     for change in changes:
-        found.append((change, plan_undo(change, later)))
+        plans.append(plan_undo(change, later))
         later.update(ExpectedStates(change).initial)
-    return found
+    return plans
 
 
 def undo(change: Change, disk: Disk | None = None, is_checked: bool = False) -> None:
@@ -259,15 +258,15 @@ def purge(change: Change, disk: Disk | None = None) -> None:
 class LogDirectoryUndo(NamedTuple):
     """The plan of an undo.
 
-    ``partitions``: the changes and the plans that undo them, the newest first for each partition; ``restored``:
-    contents of the root files that are restored, None to remove one; ``not_restored``: root files that have changed
-    since and stay as they are; ``skipped``: partitions that were undone earlier; ``kept_in``: as in `last_change`;
+    ``plans``: those that undo the changes of partitions, the newest first for each; ``restored``: contents of the root
+    files that are restored, None to remove one; ``not_restored``: root files that have changed since and stay as they
+    are; ``skipped``: partitions that were undone earlier; ``kept_in``: as in `last_change`;
     ``moves``: renames of directories that are undone; ``used_since``: why the clean shutdown marker is not restored
     although it has not changed.
     """
 
     journal: Journal
-    partitions: list[tuple[Change, Plan]]
+    plans: list[Plan]
     restored: dict[str, bytes | None]
     not_restored: list[str]
     skipped: list[str]
@@ -299,13 +298,13 @@ def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectory
     """
     journaling.check_log_bytes(journal.directory, journal.moves)
     moves = tuple(journaling.moved_now(journal.directory, journal.moves))
-    back = []
+    plans = list[Plan]()
     for path in reversed(journaling.partitions_of(journal)):
         change = last_change(path)
         if change.group != journal.group:
             raise KsegError(f"{path}: {change.command!r} came later; undo it first")
-        back += plan_all(changes_of(path, journal.group, kept_in))
-    found = {os.path.basename(change.directory) for change, _ in back}
+        plans += plan_all(changes_of(path, journal.group, kept_in))
+    found = {os.path.basename(plan.directory) for plan in plans}
     restored, not_restored, are_as_left = dict[str, bytes | None](), list[str](), True
     for name, known in journal.known.items():
         now = journaling.read_root_file(journal.directory, name)
@@ -334,7 +333,7 @@ def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectory
             f"{os.path.join(journal.directory, missing[0])}: the bytes that {journal.command!r} kept there are "
             "missing; nothing was undone"
         )
-    return LogDirectoryUndo(journal, back, restored, not_restored, skipped, kept_in, moves, why)
+    return LogDirectoryUndo(journal, plans, restored, not_restored, skipped, kept_in, moves, why)
 
 
 def _merged(journal: Journal, name: str, now: RootFile | None) -> bytes | None:
@@ -499,11 +498,12 @@ def _complete(change: Change, disk: Disk, before_undo: bool) -> str:
 
 
 def complete_interrupted_in_log_directory(
-    directory: str, disk: Disk | None = None, before_undo: bool = False
+    directory: str, disk: Disk | None = None, before_undo: bool = False, kept_in: str = ""
 ) -> list[str]:
     """As `complete_interrupted`, for all partitions of a log directory, and for an interrupted undo.
 
     Syncs the names in the directory and all journals first: what a killed process has written counts as done.
+    ``kept_in``: as in `last_change`.
     """
     directory, disk, messages = Place(directory).absolute, disk or Disk(), []
     with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
@@ -522,7 +522,7 @@ def complete_interrupted_in_log_directory(
             elif journal.state == OPEN and journal.path_name and journal.known.keys() == {CLEAN_SHUTDOWN}:
                 journaling.end_journal(journal, disk)  # its partition is complete, and no file of the root changes
             elif journal.state == UNDOING:
-                _continue_undo(journal, disk)
+                _continue_undo(journal, disk, kept_in)
                 messages.append(f"{directory}: the undo of {journal.command!r} was interrupted, and is complete now")
             elif journal.state == DONE and not journal.keeps:
                 journaling.forget(journal, disk)

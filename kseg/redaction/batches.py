@@ -326,12 +326,15 @@ class BatchRedaction:
             else:
                 inner = bytes(decompress(header.codec, payload, KAFKA_0_7, self._budget, []))
                 self._budget -= len(inner)
-                before = self._state_07()
-                new = _filled(header.codec, compress(target_of(header.codec), self._set_07(inner, depth + 1)), payload)
-                if len(new) != len(payload) and depth == 0:  # letters pack better
-                    self._go_back_07(before)
-                    again = compress(target_of(header.codec), self._set_07(inner, depth + 1, is_short=True))
-                    new = _filled(header.codec, again, payload)
+                counted = self.replacer.replaced, self.replacer.values, self.lost_bytes
+                left = self._budget, self._messages_left
+                for is_inner_short in (False, True):  # which packs better
+                    self.replacer.replaced, self.replacer.values, self.lost_bytes = counted
+                    self._budget, self._messages_left = left
+                    new_set = self._set_07(inner, depth + 1, is_inner_short)
+                    new = _filled(header.codec, compress(target_of(header.codec), new_set), payload)
+                    if len(new) == len(payload) or depth:
+                        break
         except UndecodableError:
             new = self._lost(payload)
         out = bytearray(old[:start] + new)
@@ -340,16 +343,7 @@ class BatchRedaction:
         reseal(old, out, start - 4, start, False)
         return bytes(out)
 
-    def _state_07(self) -> tuple[int, ...]:
-        """Returns what was counted of 0.7, and the limits that are left."""
-        replacer = self.replacer
-        return replacer.replaced, replacer.values, self.lost_bytes, self._budget, self._messages_left
-
-    def _go_back_07(self, state: tuple[int, ...]) -> None:
-        """Restores a result of `_state_07`."""
-        self.replacer.replaced, self.replacer.values, self.lost_bytes, self._budget, self._messages_left = state
-
-    def _set_07(self, inner: bytes, depth: int, is_short: bool = False) -> bytes:
+    def _set_07(self, inner: bytes, depth: int, is_short: bool) -> bytes:
         replace = partial(self._entry_07, depth=depth, is_short=is_short)
         return self._set(inner, replace, V07_MIN_BYTES + 1, 0, V07_MIN_BYTES)
 

@@ -267,8 +267,8 @@ def time(end: int) -> Callable[[str], int]:
     """Returns a parser of times. ``end``: 0 for the first millisecond of a period such as a day, 1 for the last one."""
 
     def parse(text: str) -> int:
-        # Relative times would move between the plans of one query.
-        found = parse_time_expression(text, 0, UTC) if text[:1].isdigit() else None
+        is_fixed = text[:1].isdigit()  # not as now or -2h, because reads are repeated
+        found = parse_time_expression(text, 0, UTC) if is_fixed else None
         if found is None:
             raise ValueError("a time such as 2026-01-31T09:00:00Z, 2026-01-31 or 1769850000000")
         return found[end]

@@ -12,6 +12,7 @@ from changes.failing import QUICK, every_call
 from changes.power import TWICE, PowerCut, PowerDisk, ended_at, endings, needs_proc
 from changes.trees import all_files, make
 from kseg.changes import undo
+from kseg.changes.apply import Keeping
 from kseg.changes.disk import Disk
 from kseg.changes.journal import DONE, DirectoryMove, Journal, LogDirectoryChange, journals
 from kseg.changes.plan import Plan
@@ -29,10 +30,10 @@ def make_log_directory(root: Path) -> None:
     make(root / "a-0", {"0.log": b"", "partition.metadata": b"new"})
 
 
-def take_back(root: Path, disk: Disk) -> None:
+def take_back(root: Path, disk: Disk, keeping: Keeping | None = None) -> None:
     """The deleted directory takes the place of the empty one, and its id."""
     undo.complete_interrupted_in_log_directory(str(root), disk)
-    change = LogDirectoryChange(str(root), "recover", (STARTS,), disk=disk)
+    change = LogDirectoryChange(str(root), "recover", (STARTS,), keeping, disk)
     beside = Plan(str(root))
     plan = Plan(str(root / DELETED))
     if (root / DELETED).exists():
@@ -129,6 +130,15 @@ def test_an_undo_that_a_killed_process_began_is_known_after_a_power_cut(tmp_path
         disk.cut(random.Random(later))
         undo_all(root)
         assert all_files(root) == before
+
+
+def test_without_room_for_a_record_the_directories_are_moved_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_log_directory(tmp_path / "logs")
+    monkeypatch.setattr("kseg.changes.journal.free_bytes", lambda _: 20_000)
+    take_back(tmp_path / "logs", QUICK, Keeping(keeps=False))
+    assert all_files(tmp_path / "logs") == taken_back(tmp_path / "undisturbed")
 
 
 def test_the_partition_alone_is_undone_with_its_move(tmp_path: Path) -> None:

@@ -16,11 +16,14 @@ from kseg.errors import BrokerRunningError, KsegError
 TAKER = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'a+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
 
 
+def check_refused(directory: Path, error: type[KsegError], text: str, is_shared: bool = False) -> None:
+    with pytest.raises(error, match=text), locked(str(directory), is_shared=is_shared):
+        pytest.fail("it is locked")
+
+
 def test_a_held_lock_is_refused(tmp_path: Path) -> None:
     with held(tmp_path):
-        with pytest.raises(BrokerRunningError, match="holds the log directory; nothing was changed"):
-            with locked(str(tmp_path)):
-                pytest.fail("it is locked")
+        check_refused(tmp_path, BrokerRunningError, "holds the log directory; nothing was changed")
         with locked(str(tmp_path), is_wanted=False):
             pass
     with locked(str(tmp_path)):
@@ -37,9 +40,8 @@ def test_threads_exclude_each_other(tmp_path: Path) -> None:
     """The system's locks are those of the process, and closing the file would release them."""
     with locked(str(tmp_path)):
         for is_shared in (False, True):
-            with pytest.raises(BrokerRunningError, match="this process is changing the log directory already"):
-                with locked(str(tmp_path), is_shared=is_shared):
-                    pytest.fail("it is locked")
+            text = "this process is changing the log directory already"
+            check_refused(tmp_path, BrokerRunningError, text, is_shared)
         assert not is_free(tmp_path)
     assert is_free(tmp_path)
 
@@ -48,8 +50,7 @@ def test_writers_of_new_directories_share_a_lock_that_keeps_others_out(tmp_path:
     with locked(str(tmp_path), is_shared=True) as first:
         with locked(str(tmp_path), is_shared=True) as second, second.alone():
             pass
-        with pytest.raises(BrokerRunningError), locked(str(tmp_path)):
-            pytest.fail("it is locked")
+        check_refused(tmp_path, BrokerRunningError, "this process is changing the log directory already")
         with first.alone():
             assert not is_free(tmp_path)
     with locked(str(tmp_path)):
@@ -77,9 +78,7 @@ def test_a_lock_created_by_root_can_be_opened_by_the_broker(tmp_path: Path) -> N
 
 
 def test_a_missing_directory_cannot_be_locked(tmp_path: Path) -> None:
-    with pytest.raises(KsegError, match="--no-lock goes on without"):
-        with locked(str(tmp_path / "gone")):
-            pytest.fail("it is locked")
+    check_refused(tmp_path / "gone", KsegError, "--no-lock goes on without")
 
 
 @pytest.mark.parametrize(
@@ -135,9 +134,7 @@ def test_the_lock_has_the_rights_of_its_directory(mode: int, tmp_path: Path) -> 
 
 def test_a_user_who_cannot_set_the_owner_creates_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1234)
-    with pytest.raises(KsegError, match="run kseg as the owner of the directory"):
-        with locked(str(tmp_path)):
-            pytest.fail("it is locked")
+    check_refused(tmp_path, KsegError, "run kseg as the owner of the directory")
     assert not (tmp_path / ".lock").exists()
     (tmp_path / ".lock").touch()
     with locked(str(tmp_path)):

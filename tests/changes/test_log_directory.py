@@ -199,6 +199,28 @@ def test_an_undo_that_ended_is_continued(is_clean: bool, ending: str, step: int,
         assert journals(str(directory)) == []
 
 
+@every_call
+def test_an_undo_from_bytes_that_have_moved_is_continued(step: int, tmp_path: Path) -> None:
+    make_log_directory(tmp_path / "before")
+    before = all_trees(tmp_path / "before")
+
+    def prepare(directory: Path) -> None:
+        make_log_directory(directory.with_name("logs"))
+        command(directory.with_name("logs"), QUICK, Keeping(elsewhere=str(directory.with_name("kept"))))
+        directory.with_name("logs").rename(directory)
+        directory.with_name("kept").rename(directory.with_name("elsewhere"))
+
+    def run(directory: Path, disk: Disk) -> None:
+        kept_in = str(directory.with_name("elsewhere"))
+        complete_interrupted_in_log_directory(str(directory), disk, True, kept_in)
+        if (journal := last_journal(str(directory))) is not None:
+            undo_log_directory(plan_log_directory_undo(journal, kept_in), disk)
+
+    for directory in killed_at(step, tmp_path, prepare, run):
+        run(directory, QUICK)
+        assert all_trees(directory) == before
+
+
 @pytest.mark.sampled(2)
 @every_call
 @pytest.mark.parametrize("at_once", [1, 3])

@@ -94,6 +94,17 @@ def test_an_output_is_complete_or_absent(
     assert ends.index(None) == len(ends) - 1
 
 
+@pytest.mark.parametrize("later", [set(), {"b-0"}])
+def test_only_an_output_without_any_folder_is_not_made(later: set[str], tmp_path: Path) -> None:
+    with new_directories(str(tmp_path / "out"), takes_lock=True) as made:
+        made.add("a-0")
+        made.drop("a-0")
+        for name in later:
+            made.add(name)
+    assert (tmp_path / "out").exists() == bool(later)
+    assert visible(tmp_path / "out") == later
+
+
 def test_existing_output_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "out" / "a-0").mkdir(parents=True)
     with pytest.raises(PathError, match=r"a-0: already exists; nothing was written"):

@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from changes.failing import QUICK
 from changes.trees import contents, make, plan_of, quarantine, tree
 from kseg.changes.apply import Keeping, apply
+from kseg.changes.disk_space import freeing_steps
+from kseg.changes.full_disk import apply_without_record
 from kseg.changes.manifest import Change, ChangedSinceError
 from kseg.changes.quarantine import changes, freed_by_removing, read_change
 from kseg.changes.undo import changes_of, last_change, plan_all, plan_undo, purge, restore_start, revert_entries, undo
@@ -63,6 +66,17 @@ def test_purging_bytes_kept_elsewhere(is_moved: bool, partition: Path, tmp_path:
     assert not quarantine(partition).exists()
 
 
+@pytest.mark.parametrize("steps", [[], [("delete", "b.log", "holds records to erase")]], ids=["purge", "delete"])
+def test_changes_are_purged_without_room_for_a_record(steps: list[tuple[str, str, str]], partition: Path) -> None:
+    cut(partition)
+    plan = plan_of(partition, *steps, purges=[1])
+    freeing = freeing_steps(plan)
+    assert freeing is not None
+    apply_without_record(plan, freeing, QUICK)
+    assert not quarantine(partition).exists()
+    assert (partition / "b.log").exists() is not bool(steps)
+
+
 def test_several_changes_are_planned_newest_first(partition: Path) -> None:
     before = tree(partition)
     for name, size, group in (("a.log", 900, "7"), ("b.log", 3, "7"), ("a.log", 100, "8"), ("a.log", 50, "7")):
@@ -71,14 +85,10 @@ def test_several_changes_are_planned_newest_first(partition: Path) -> None:
     assert last_change(str(partition)).number == 4
     assert [change.number for change in changes_of(str(partition), "7")] == [4, 2, 1]
     assert changes_of(str(partition), "9") == []
-    planned = plan_all([read_change(str(partition), number) for number in (4, 3, 2, 1)])
-    steps = [(change.number, [(step.action, step.file, step.size) for step in plan.steps]) for change, plan in planned]
-    assert steps == [
-        (4, [("extend", "a.log", 100)]),
-        (3, [("extend", "a.log", 900)]),
-        (2, [("extend", "b.log", 6)]),
-        (1, [("extend", "a.log", len(LOG))]),
-    ]
+    plans = plan_all([read_change(str(partition), number) for number in (4, 3, 2, 1)])
+    assert [(step.action, step.file, step.size) for plan in plans for step in plan.steps] == [
+        ("extend", "a.log", 100), ("extend", "a.log", 900), ("extend", "b.log", 6), ("extend", "a.log", len(LOG)),
+    ]  # fmt: skip
     with pytest.raises(ChangedSinceError, match="has changed since"):
         plan_undo(read_change(str(partition), 3))
     for _ in range(4):

@@ -15,6 +15,7 @@ from cli.test_recover_disk_space import flip, harmed
 from conditions import with_free_bytes
 from kseg.changes.quarantine import FOLDER, LINK
 from retention.partitions import RETENTION
+from retention.test_planner import TIME_HALF, TIMES
 
 
 def expired(target: Path) -> Path:
@@ -142,6 +143,33 @@ def test_kept_on_another_disk(
         monkeypatch.undo()
         shutil.rmtree(spare)
         spare.mkdir()
+
+
+def test_an_undo_of_a_log_directory_undoes_what_was_recorded_too(
+    kseg: Kseg, tmp_path: Path, spare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command was killed in its second partition, before that had its record."""
+    words = ("retain", "--topic", "*", "--policy", "delete", "--retention-ms", "0", "--now", str(TIMES[0] + 1))
+    words = (*words, "--quarantine", str(spare), "-q")
+
+    def killed_at(at: int | None) -> tuple[Path, CountingDisk]:
+        disk, logs = KillingDisk(at), folder(tmp_path / str(at))
+        for name in ("a-0", "b-0"):
+            shutil.copytree(TIME_HALF, logs / name)
+        with monkeypatch.context() as patch:
+            fill(logs, patch, 8192)
+            on(disk, patch, *words, logs)
+        return logs, disk
+
+    logs, disk = killed_at(None)
+    kseg("undo", "-q", logs).expect(0)
+    before = outcome(logs)
+    _, begun = (at for at, call in enumerate(disk.calls) if call == "symbolic_link")
+    for at in range(begun + 1, begun + 30, 4):
+        logs, _ = killed_at(at)
+        assert (logs / "b-0" / LINK).is_symlink()
+        kseg("undo", logs).expect(0)
+        assert outcome(logs) == before
 
 
 class MountedQuarantine(CountingDisk):

@@ -408,16 +408,18 @@ def interrupted_changes(path: str, is_single: bool) -> list[str]:
     return found
 
 
-def completed(path: str, is_single: bool, warn: Callable[[str], None], before_undo: bool = False) -> list[str]:
+def completed(
+    path: str, is_single: bool, warn: Callable[[str], None], before_undo: bool = False, kept_in: str = ""
+) -> list[str]:
     """Completes interrupted changes at a path, whose log directory is locked. Returns a sentence for each.
 
-    ``before_undo``: as in `complete_interrupted`.
+    ``before_undo``, ``kept_in``: as in `complete_interrupted_in_log_directory`.
     """
     root = log_directory_of(path) if is_single else path
     if is_single and not journaling.journals(root):
         found = complete_interrupted(path, before_undo=before_undo)
     else:
-        found = complete_interrupted_in_log_directory(root, before_undo=before_undo)
+        found = complete_interrupted_in_log_directory(root, before_undo=before_undo, kept_in=kept_in)
     for line in found:
         warn(line)
     return found

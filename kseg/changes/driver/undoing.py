@@ -12,7 +12,7 @@ from kseg.changes import undo as undo_changes
 from kseg.changes.disk import Disk
 from kseg.changes.driver import command as driver
 from kseg.changes.full_disk import TakenBack
-from kseg.changes.journal import Journal, changed_partitions, forget, journals, partitions_now
+from kseg.changes.journal import OPEN, Journal, changed_partitions, forget, journals, partitions_now
 from kseg.changes.lock import directories_to_lock, locked, log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Author, Change, FileHashes
 from kseg.changes.plan import Plan
@@ -47,7 +47,7 @@ def undo(paths: Sequence[str], options: UndoOptions, reporter: driver.Reporter) 
             for part in _paths_to_undo(path, options):
                 with failures.of(part), _taken(part, options, reporter.warning, True) as (real, is_single, interrupted):
                     taken_back = {line.directory for line in interrupted if isinstance(line, TakenBack)}
-                    is_done = real in taken_back if is_single else bool(taken_back)
+                    is_done = real in taken_back if is_single else taken_back and not _is_begun(real)
                     if not (is_done or (options.is_dry and interrupted)):
                         _undo_last(real, is_single, options, state)
                 state.not_applied()
@@ -64,6 +64,11 @@ def complete(paths: Sequence[str], options: UndoOptions, reporter: driver.Report
                 has_found |= bool(interrupted)
     status = max(failures.status, int(is_dry and has_found))
     return driver.Outcome(status, is_dry, has_found and not is_dry, errors=dict(failures.errors))
+
+
+def _is_begun(directory: str) -> bool:
+    """Whether a command that was interrupted in a log directory has changed partitions that are not taken back."""
+    return any(journal.state == OPEN for journal in journals(directory))
 
 
 def _paths_to_undo(path: str, options: UndoOptions) -> list[str]:
@@ -100,7 +105,7 @@ def _taken(
     with ExitStack() as held:
         for log_directory in directories_to_lock(path, real, is_single) if options.takes_lock else ():
             held.enter_context(locked(log_directory))
-        yield real, is_single, driver.completed(real, is_single, warn, before_undo)
+        yield real, is_single, driver.completed(real, is_single, warn, before_undo, options.quarantine)
 
 
 def _undo_last(path: str, is_single: bool, options: UndoOptions, state: driver.RunState) -> None:
@@ -117,13 +122,12 @@ def _undo_last(path: str, is_single: bool, options: UndoOptions, state: driver.R
     if journal is not None:
         _undo_journal(journal, options, state)
         return
-    together = undo_changes.changes_of(path, change.group, options.quarantine) if change.group else [change]
-    found = undo_changes.plan_all(together)
-    changes, marker = [each for each, _ in found], Plan(log_directory_of(path))
+    changes = undo_changes.changes_of(path, change.group, options.quarantine) if change.group else [change]
+    plans, marker = undo_changes.plan_all(changes), Plan(log_directory_of(path))
     if marker.state_of(CLEAN_SHUTDOWN) is not None and any(change.changes_a_log for change in changes):
         marker.delete(CLEAN_SHUTDOWN, driver.CLEAN_SHUTDOWN_REASON)
         state.planned(marker)
-    for _, plan in found:
+    for plan in plans:
         state.planned(plan)
     if not options.is_dry:
         with errors_at(f"{path}: stopped half-way", StoppedHalfwayError, "; repeat the command"):
@@ -134,7 +138,7 @@ def _undo_last(path: str, is_single: bool, options: UndoOptions, state: driver.R
 def _undo_journal(journal: Journal, options: UndoOptions, state: driver.RunState) -> None:
     path = journal.directory
     found = undo_changes.plan_log_directory_undo(journal, options.quarantine)
-    for _, plan in found.partitions:
+    for plan in found.plans:
         state.planned(plan)
     root = Plan(path)
     for move in reversed(found.moves):

@@ -25,8 +25,15 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from kseg.decoders import schemas
 from kseg.decoders.decoded import Decoded, Headers, undecodable_json
+from kseg.decoders.schemas import (
+    ASSIGNMENT,
+    CONSUMER_OFFSETS,
+    SHARE_GROUP_STATE,
+    SUBSCRIPTION,
+    TRANSACTION_STATE,
+    Topic,
+)
 from kseg.formats import java_text
 from kseg.formats.json_values import bytes_value
 from kseg.formats.program import Program, Switch, coordinator_program
@@ -40,7 +47,7 @@ _VERSION = struct.Struct(">h")
 class CoordinatorDecoder:
     """Decodes the records of one coordinator; `switch`: messages within bytes of the members of a group."""
 
-    def __init__(self, topic: schemas.Topic, switch: Switch | None = None):
+    def __init__(self, topic: Topic, switch: Switch | None = None):
         self._keys, self._values = topic
         self._switch = switch
 
@@ -194,7 +201,7 @@ def decoder(name: str) -> CoordinatorDecoder | MirrorMakerDecoder:
 def coordinator_decoder(name: str) -> CoordinatorDecoder:
     """Returns the decoder of a coordinator's topic. Raises KeyError."""
     if name == "offsets":
-        protocols = {"subscription": schemas.SUBSCRIPTION, "assignment": schemas.ASSIGNMENT}
-        return CoordinatorDecoder(schemas.CONSUMER_OFFSETS, Switch(2, "protocolType", "consumer", protocols))
-    coordinators = {"transaction-log": schemas.TRANSACTION_STATE, "share-group-state": schemas.SHARE_GROUP_STATE}
+        protocols = {"subscription": SUBSCRIPTION, "assignment": ASSIGNMENT}
+        return CoordinatorDecoder(CONSUMER_OFFSETS, Switch(2, "protocolType", "consumer", protocols))
+    coordinators = {"transaction-log": TRANSACTION_STATE, "share-group-state": SHARE_GROUP_STATE}
     return CoordinatorDecoder(coordinators[name])

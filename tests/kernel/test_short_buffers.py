@@ -112,10 +112,9 @@ CASES: dict[str, Callable[[], tuple[Any, ...]]] = {
         expansion(),
     ),
     "KeyReader.read_rows": lambda: (key_reader().read_rows, Free(PAYLOAD), ROW, 1, int64s(2), int64s(1)),
-    "survivors.judge_rows": lambda: (
-        partial(survivors.judge_rows, key_map()), Free(PAYLOAD), ROW, 1, False, bytearray(1), survivors.Counts()
+    "Survivors.mark": lambda: (
+        survivors.Survivors(key_map(), survivors.Counts()).mark, Free(PAYLOAD), ROW, 1, bytearray(1)
     ),
-    "survivors.mark_rows_outside": lambda: (survivors.mark_rows_outside, Free(int64s(2)), ROW, 1, bytearray(1)),
     "Survivors.write": lambda: (
         survivors.Survivors(key_map(), survivors.Counts()).write, DATA, BATCHES, COUNT, int64s(COUNT),
         int64s(ROW_WIDTH), bytearray(1), bytearray(1), expansion(),
@@ -347,10 +346,9 @@ def test_prefix_crcs_must_reach_to_the_end(function: Callable[..., int], argumen
         lambda one: one.put(int64s(2), int64s(1), 1), lambda one: one.find(0, 0),
         lambda one: one.scatter(int64s(3), int64s(0)), lambda one: one.merge(int64s(ENTRY_WIDTH), 0),
         lambda one: one.move(int64s(ENTRY_WIDTH), 0, 0), lambda one: one.look_up(int64s(0), int64s(0)),
-        lambda one: survivors.judge_rows(one, PAYLOAD, ROW, 1, False, bytearray(1), survivors.Counts()),
         lambda one: survivors.Survivors(one, survivors.Counts()),
     ],
-    ids=["put", "find", "scatter", "merge", "move", "look_up", "judge_rows", "Survivors"],
+    ids=["put", "find", "scatter", "merge", "move", "look_up", "Survivors"],
 )  # fmt: skip
 def test_a_key_map_without_a_table_is_refused(call: Callable[[KeyMap], object]) -> None:
     with pytest.raises(ValueError, match="too few slots"):

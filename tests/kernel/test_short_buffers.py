@@ -17,7 +17,6 @@ import kseg.kernel
 from kernel.rendering import batch, frames, header_rows, int64s, record
 from kseg.formats.compression import expansion_buffer
 from kseg.formats.rows import ALL, Rows
-from kseg.kernel.codecs.expand import BlockOutput
 from kseg.kernel.compact import survivors
 from kseg.kernel.compact.key_map import ENTRY_WIDTH, SECRET_BYTES, KeyMap, KeyReader, Secret
 from kseg.kernel.layout.headers import V0_HEADER_BYTES, V07_MIN_BYTES, V2_HEADER_BYTES
@@ -101,7 +100,6 @@ def expansion() -> object:
 
 # Functions with arguments that just suffice.
 CASES: dict[str, Callable[[], tuple[Any, ...]]] = {
-    "BlockOutput.__init__": lambda: (BlockOutput, Free(b""), bytearray(3), 3),
     "KeyMap.use": lambda: (KeyMap(Secret(bytes(SECRET_BYTES))).use, int64s(ENTRY_WIDTH * 2), 2, 1),
     "KeyMap.put": lambda: (key_map().put, int64s(2), int64s(1), 1),
     "KeyMap.scatter": lambda: (key_map(1).scatter, int64s(3), int64s(ENTRY_WIDTH)),

@@ -81,8 +81,10 @@ def test_offsets_are_added_as_java_adds_them(base, delta, last):
 
 @pytest.mark.parametrize("kind", [ABORT, COMMIT, 2, 3])
 def test_markers(kind):
-    (row,) = read(batch([control_record(kind)], attributes=32))
-    assert (row["MARKER"], row["COORDINATOR_EPOCH"]) == (kind, 7)
+    """With any number of headers: Kafka does not look at them."""
+    for some in ((), ((b"h", b""),), ((b"h", b""), (b"i", None))):
+        (row,) = read(batch([control_record(kind, headers=some)], attributes=32))
+        assert (row["MARKER"], row["COORDINATOR_EPOCH"]) == (kind, 7)
 
 
 @pytest.mark.parametrize(

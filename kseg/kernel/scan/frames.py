@@ -417,10 +417,12 @@ def wrong_batch_bytes(scan: FrameScan, p: Bytes, i: Py_ssize_t, end: Py_ssize_t)
         if could_be_frame(p, after, next_size, v07):
             return size
         next_size = 0
+    if v07:
+        return 0
     last = last_offset_at(p, i, end)
     if not 0 <= last <= INT62_MAX:
         last = -1
-    if v07 or (end - after > SHORT_TAIL_BYTES and not goes_on(p, after, end, last)):
+    if end - after > SHORT_TAIL_BYTES and not goes_on(p, after, end, last):
         return 0
     # An intact batch before that end shows that the length is wrong, and must not be hidden by it.
     if find_behind(scan, p, i, i + 1, after, end) >= 0:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kernel.rendering import batch, int64s, message, record
 from kseg.kernel import COMPILED
-from kseg.kernel.layout.rows import DONE, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.layout.rows import DONE, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, IRREGULAR
 from kseg.kernel.scan import frames
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.frames import FrameScan, continues, offset_continues
@@ -263,6 +263,12 @@ def test_frames_whose_crc_is_wrong_are_judged_by_where_they_lead():
     # An intact batch inside speaks against the length.
     outer = batch([record(0, value=two)])
     assert judged(wrong(outer) + wrong(batch([record(0)], base_offset=5)) + b"x" * 99)[1:] == ([], 0)
+
+
+def test_a_broken_message_of_07_at_the_end_has_no_offset_to_look_at():
+    """It is shorter than the header of a batch: no byte behind the file is read."""
+    broken = (6).to_bytes(4, "big") + bytes(5) + b"v"
+    assert judged(broken + b"xyz", v07=True) == (IRREGULAR, [], 0)
 
 
 def test_frames_are_judged_only_on_request():

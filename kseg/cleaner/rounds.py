@@ -22,7 +22,7 @@ from kseg.formats.suffixes import LOG, TRANSACTION_INDEX
 from kseg.kernel.compact import key_map
 from kseg.kernel.compact import survivors as kernel
 from kseg.kernel.compact.key_map import ENTRY_WIDTH, SECRET_BYTES, KeyMap, Secret
-from kseg.kernel.compact.survivors import Counts, judge_rows, mark_rows_outside
+from kseg.kernel.compact.survivors import Counts
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME
 from kseg.kernel.records.building import Area, seal
@@ -325,10 +325,7 @@ def filter_window(
         """Returns a byte per v0 or v1 record, 1 if it survives, else 0 (Cleaner.shouldRetainRecord)."""
         if rows.count > len(buffers.keep):
             buffers.widen(rows.count)
-        if erased is None:
-            judge_rows(offset_map.keys, rows.payload, rows.rows, rows.count, keeps_tombstones, buffers.keep, counts)
-        else:
-            mark_rows_outside(erased, rows.rows, rows.count, buffers.keep)
+        survivors.mark(rows.payload, rows.rows, rows.count, buffers.keep)
         return bytes(memoryview(buffers.keep)[: rows.count])
 
     while True:

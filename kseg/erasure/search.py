@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeAlias
 from kseg.changes.accepted_gaps import joined
 from kseg.cleaner.log import CleaningThreads, DamagedError, RecordBuffers, Window, as_verdicts
 from kseg.cleaner.rounds import read_keys
-from kseg.formats.rows import Rows, UndecodableError, int64s
-from kseg.kernel.compact.key_map import SECRET_BYTES, KeyReader, Secret
+from kseg.formats.rows import Rows, UndecodableError
+from kseg.kernel.compact.key_map import SECRET_BYTES, Secret, hash_of
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE, ROW_WIDTH
 from kseg.node.topics import topic_of_place
@@ -143,14 +143,8 @@ class LogSearch:
         self._criteria, self._workers, self._with_keys = criteria, workers, with_keys
         self._buffers = Buffers()
         self._secret = Secret(os.urandom(SECRET_BYTES))
-        self._hashes = {self._hash_of(key) for key in criteria.keys}
-
-    def _hash_of(self, key: bytes) -> int:
-        """Returns the first half of the hash that the kernel gives a key."""
-        row, hashes, offsets = int64s(ROW_WIDTH), int64s(2), int64s(1)
-        row[ROW_KEY_SIZE] = len(key)
-        KeyReader(self._secret, 0).read_rows(memoryview(key or b"\0"), row, 1, hashes, offsets)
-        return hashes[0]
+        self._hashes = {hash_of(key, self._secret)[0] for key in criteria.keys}
+        """The first halves."""
 
     def segment(
         self, path: str, follow: Callable[[HeaderRows], None], advance: Callable[[int], None] = lambda _: None

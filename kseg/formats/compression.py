@@ -32,10 +32,11 @@ import sys
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from io import BytesIO
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import BytesLike, UndecodableError
-from kseg.kernel.codecs.expand import BlockOutput, ExpansionBuffer
+from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.limits import LARGEST_BUFFER_BYTES
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -365,11 +366,10 @@ def _unsnappy_block(block: memoryview, out: DecompressedBytes) -> None:
 
     claimed = snappy_size(block)
     if out.is_salvage:
-        found = bytearray(min(claimed, len(block) * SNAPPY_EXPANSION, out.remaining))
-        output = BlockOutput(block, found)
-        output.read_snappy()
-        out.add(found[: output.position])
-        if not output.is_whole or output.position != claimed:
+        found = bytearray()
+        is_whole = _Block(block, found, min(claimed, len(block) * SNAPPY_EXPANSION, out.remaining)).read_snappy()
+        out.add(found)
+        if not is_whole or len(found) != claimed:
             raise DecompressionError("snappy: a broken block")
         return
     if claimed > len(block) * SNAPPY_EXPANSION:
@@ -668,6 +668,84 @@ def leading_bytes(
     return out.found
 
 
+class _Block:
+    """Reads a block of LZ4 or snappy up to its first fault or missing byte; the libraries refuse it as a whole.
+
+    ``found`` gets the bytes, up to ``limit`` in all; matches reach back into what it holds already. Integers are little
+    endian. Sources: the LZ4 block format, the snappy format description.
+    """
+
+    def __init__(self, block: memoryview, found: bytearray, limit: int) -> None:
+        self._input, self._size = BytesIO(block), len(block)
+        self._found, self._limit = found, limit
+
+    def read_lz4(self) -> bool:
+        """Reads sequences, the last of which ends behind its literals. Returns whether there was no fault.
+
+        token (literals << 4 | match - 4) | more literals... | literals | uint16 distance | more match...
+        """
+        while (token := self._number(1)) >= 0:
+            length = self._length(token >> 4)
+            if length < 0 or not self._copy(length):
+                return False
+            if self._input.tell() == self._size:
+                return True
+            distance, length = self._number(2), self._length(token & 15)
+            if length < 0 or not self._repeat(distance, length + 4):
+                return False
+        return False
+
+    def read_snappy(self) -> bool:
+        """Reads the size, which the caller knows, and the elements. Returns whether there was no fault.
+
+        Bits 0-1 of the tag of an element: 0 literals, 1 to 3 a match whose distance has 11, 16 or 32 bits.
+        """
+        while self._number(1) >= 128:
+            pass
+        is_right = True
+        while is_right and (tag := self._number(1)) >= 0:
+            kind, length = tag & 3, (tag >> 2) + 1
+            if kind == 0:
+                if length > 60:
+                    length = self._number(length - 60) + 1
+                is_right = length > 0 and self._copy(length)
+            elif kind == 1:
+                low = self._number(1)
+                is_right = low >= 0 and self._repeat(tag >> 5 << 8 | low, (tag >> 2 & 7) + 4)
+            else:
+                is_right = self._repeat(self._number(2 if kind == 2 else 4), length)
+        return is_right
+
+    def _number(self, width: int) -> int:
+        """Reads an integer; -1 if it is cut off."""
+        data = self._input.read(width)
+        return int.from_bytes(data, "little") if len(data) == width else -1
+
+    def _length(self, length: int) -> int:
+        """Returns a length of LZ4 with the bytes that continue it if its 4 bits are 15; -1 if they are cut off."""
+        byte = 255 if length == 15 else 0
+        while byte == 255:
+            byte = self._number(1)
+            length = length + byte if byte >= 0 else -1
+        return length
+
+    def _copy(self, count: int) -> bool:
+        """Copies literals. Returns whether all were there and fitted."""
+        piece = self._input.read(min(count, self._limit - len(self._found)))
+        self._found += piece
+        return len(piece) == count
+
+    def _repeat(self, distance: int, count: int) -> bool:
+        """Repeats bytes of the output. Returns whether there were so many, and all fitted."""
+        start, end = len(self._found) - distance, min(len(self._found) + count, self._limit)
+        fits = len(self._found) + count <= self._limit
+        if distance <= 0 or start < 0:
+            return False
+        while (left := end - len(self._found)) > 0:  # a match may overlap with itself
+            self._found += self._found[start : start + left]
+        return fits
+
+
 def _salvage_lz4(view: memoryview, out: DecompressedBytes) -> None:
     if bytes(view[:4]) != LZ4_MAGIC or len(view) < 7:
         return
@@ -681,15 +759,14 @@ def _salvage_lz4(view: memoryview, out: DecompressedBytes) -> None:
             return
         position += 4
         block = view[position : position + size]
-        piece = bytearray(block)
-        if not field & _STORED:
-            found = history + bytearray(min(largest, LZ4_EXPANSION * len(block)))
-            output = BlockOutput(block, found, len(history))
-            output.read_lz4()
-            is_whole = output.is_whole
-            piece = found[len(history) : output.position]
-        out.add(piece)
-        history = (history + piece)[-_LZ4_HISTORY:]
+        found = bytearray(history)
+        if field & _STORED:
+            found += block
+        else:
+            limit = len(history) + min(largest, LZ4_EXPANSION * len(block))
+            is_whole = _Block(block, found, limit).read_lz4()
+        out.add(found[len(history) :])
+        history = found[-_LZ4_HISTORY:]
         position += size + 4 * bool(flags & _LZ4_BLOCK_CHECKSUM)
 
 

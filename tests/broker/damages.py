@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from broker.wrecks import PAGE_BYTES, Entry, entries, logs
-from kseg.kernel.scan.checksums import crc32c
+from segment.segments import sealed
 
 Kind = Callable[[random.Random, Path], str]
 FIELDS = (
@@ -53,10 +53,6 @@ def some_batch(rng: random.Random, partition: Path) -> tuple[Path, bytes, Entry]
     path = some_log(rng, partition)
     data = path.read_bytes()
     return path, data, rng.choice(entries(data))
-
-
-def sealed(batch: bytes) -> bytes:
-    return batch[:17] + struct.pack(">I", crc32c(batch[21:], 0)) + batch[21:]
 
 
 def bit_turned(rng: random.Random, partition: Path) -> str:

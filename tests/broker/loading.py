@@ -23,7 +23,7 @@ class Loader:
     """One Java process, begun anew when it hangs or dies; ends with the block it is used in."""
 
     def __init__(self, release: str, folder: Path) -> None:
-        self._folder = folder / f"loader-{release}"
+        self.release, self._folder = release, folder / f"loader-{release}"
         self._class_path = jars.class_path("kafka_2.13", release, LOGGING)
         if not self._folder.exists():
             source = str(Path(__file__).with_name("LogLoader.java"))

@@ -100,9 +100,13 @@ class Scene:
         for topic in ("plain", "txn"):
             self.intact[topic] = self.consume(topic)
         for source, folder in REAL.items():
-            truth = folder.parent / "truth" / folder.name / "read_uncommitted.jsonl.gz"
-            rows = map(json.loads, gzip.decompress(truth.read_bytes()).splitlines())
-            self.intact[source] = [{name: row[name] for name in FIELDS} for row in rows]
+            self.intact[source] = recorded(folder.parent / "truth" / folder.name / "read_uncommitted.jsonl.gz")
+
+
+def recorded(truth: Path) -> Served:
+    """The records that a consumer once got."""
+    rows = map(json.loads, gzip.decompress(truth.read_bytes()).splitlines())
+    return [{name: row[name] for name in FIELDS} for row in rows]
 
 
 def kseg(*arguments: object, status: int = 0) -> "subprocess.CompletedProcess[str]":

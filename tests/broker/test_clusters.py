@@ -41,11 +41,17 @@ class Foretold(NamedTuple):
     next: list[list[str]]
 
 
-def foretold(nodes: dict[int, Path]) -> Foretold:
+def told(nodes: dict[int, Path]) -> tuple[dict[str, Any], list[list[str]]]:
+    """What verify tells of the only cluster, and the commands to run next."""
     result = spawned("verify", "--format", "json", *map(str, nodes.values()))
     summary = json.loads(result.stdout.splitlines()[-1])
     (cluster,) = summary["clusters"]
-    return Foretold({one["topic"]: one for one in cluster["partitions"]}, summary["next"])
+    return cluster, summary["next"]
+
+
+def foretold(nodes: dict[int, Path]) -> Foretold:
+    cluster, commands = told(nodes)
+    return Foretold({one["topic"]: one for one in cluster["partitions"]}, commands)
 
 
 def write(client: Client, address: str, first: int) -> None:

@@ -1,7 +1,6 @@
 """Copies of three nodes, taken one after the other while they run: the commands that verify names, run in their order,
 make one cluster of them, which serves every record that was acknowledged before the last copy was begun."""
 
-import json
 import subprocess
 import time
 from functools import partial
@@ -12,7 +11,7 @@ import pytest
 
 from broker.client import Client, Served, Writer
 from broker.nodes import KRAFT, Trio, wait_until
-from broker.test_clusters import TOPICS, copied_live, write
+from broker.test_clusters import TOPICS, copied_live, told, write
 from cli.command import spawned
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -43,7 +42,7 @@ def test_named_commands_make_one_cluster(client: Client, tmp_path: Path, release
                     trio.create(LATER)
                     client.ask("produce", trio.nodes[1].address, LATER, "none", 0, 30)
         trio.stop()
-    cluster = told(copies)
+    cluster, _ = told(copies)
     by_node = {copy["node"]: copy for copy in cluster["copies"]}
     first, newest = by_node[ORDER[0]], by_node[ORDER[-1]]
     assert (first["wasClean"], first["fits"], newest["fits"], cluster["lastResort"]) == (False, False, True, None)
@@ -54,7 +53,7 @@ def test_named_commands_make_one_cluster(client: Client, tmp_path: Path, release
     for argv in cluster["commands"]:
         ran = spawned(*argv[1:]) if argv[0] == "kseg" else subprocess.run(argv, capture_output=True, check=False)
         assert ran.returncode == 0, (argv, ran.stderr)
-    after = told(copies)
+    after, _ = told(copies)
     assert (after["commands"], [copy["fits"] for copy in after["copies"]]) == ([], [True] * 3)
     with Trio(tmp_path / "again", client, release, copies) as again:
         again.start()
@@ -66,10 +65,3 @@ def test_named_commands_make_one_cluster(client: Client, tmp_path: Path, release
 
 def values(records: Served) -> dict[int, Any]:
     return {record["offset"]: record["value"] for record in records}
-
-
-def told(copies: dict[int, Path]) -> dict[str, Any]:
-    """What verify tells of the only cluster."""
-    result = spawned("verify", "--format", "json", *map(str, copies.values()))
-    (cluster,) = json.loads(result.stdout.splitlines()[-1])["clusters"]
-    return dict(cluster)

@@ -8,7 +8,7 @@ import pytest
 
 from broker.client import Client
 from broker.nodes import KRAFT, Cluster, KraftNode, Node, OldNode
-from cli.command import spawned
+from broker.scenes import kseg
 from kseg.node.server_properties import read_server_properties
 from kseg.segment.survey import FULL
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
@@ -32,6 +32,15 @@ class SecondDirectory(Node):
 
     def settings(self) -> str:
         return super().settings() + f"log.dirs={{logs}},{self.second}\n"
+
+    @property
+    def holder(self) -> Path:
+        """The log directory that has made-0."""
+        return self.logs if (self.logs / "made-0").exists() else self.second
+
+    @property
+    def other(self) -> Path:
+        return self.second if self.holder == self.logs else self.logs
 
 
 class TwoDirectories(SecondDirectory, KraftNode):
@@ -79,8 +88,7 @@ def predicted(node: Node) -> NodeStart:
 
 def doubled(node: TwoDirectories) -> None:
     """Copies a partition of the node into its other log directory."""
-    one, other = sorted((node.logs, node.second), key=lambda logs: not (logs / "made-0").exists())
-    shutil.copytree(one / "made-0", other / "made-0")
+    shutil.copytree(node.holder / "made-0", node.other / "made-0")
 
 
 REFUSED: dict[str, Callable[[TwoDirectories], object]] = {
@@ -110,7 +118,7 @@ def test_a_node_that_goes_on_without_a_log_directory(node: TwoDirectories) -> No
 
 
 def test_partitions_that_a_start_sets_aside_and_creates_empty(node: TwoDirectories, client: Client) -> None:
-    (lost,) = (logs for logs in (node.logs, node.second) if (logs / "made-0").exists())
+    lost = node.holder
     assert (lost / "made-0" / FIRST_LOG).stat().st_size > 0
     shutil.rmtree(lost / "made-0")
     start = predicted(node)
@@ -126,17 +134,15 @@ def test_partitions_that_a_start_sets_aside_and_creates_empty(node: TwoDirectori
 @pytest.mark.parametrize("way", ["recover", "convert"])
 def test_a_partition_that_came_to_another_disk_is_served(node: TwoDirectories, client: Client, way: str) -> None:
     """By mv and recover of all disks, or by a conversion with --output: with its entries of the checkpoints."""
-    (source,) = (logs for logs in (node.logs, node.second) if (logs / "made-0").exists())
-    target = node.second if source == node.logs else node.logs
+    source, target = node.holder, node.other
     rows = [row for name in OFFSET_CHECKPOINTS for row in rows_of(source / name) if row[0] == "made"]
     assert rows
     if way == "recover":
         shutil.move(source / "made-0", target / "made-0")
-        done = spawned("recover", node.logs, node.second)
+        kseg("recover", node.logs, node.second)
     else:
-        done = spawned("convert", "--codec", "zstd", "--output", target, source / "made-0")
+        kseg("convert", "--codec", "zstd", "--output", target, source / "made-0")
         shutil.rmtree(source / "made-0")
-    assert done.returncode == 0, done.stderr
     assert [row for name in OFFSET_CHECKPOINTS for row in rows_of(target / name) if row[0] == "made"] == rows
     start = predicted(node)
     assert (start.starts, start.creates) == (True, [])
@@ -153,11 +159,9 @@ def test_the_disks_of_a_broker_of_zookeeper(client: Client, tmp_path: Path) -> N
             client.ask("create", node.address, topic, 1, "retention.ms=-1")
             client.ask("produce", node.address, topic, "none", 0, 5)
         node.crash()
-        (source,) = (logs for logs in (node.logs, node.second) if (logs / "made-0").exists())
-        target = node.second if source == node.logs else node.logs
+        source, target = node.holder, node.other
         shutil.move(source / "made-0", target / "made-0")
-        done = spawned("recover", node.logs, node.second)
-        assert done.returncode == 0, done.stderr
+        kseg("recover", node.logs, node.second)
         start = predicted(node)
         assert (start.starts, start.creates) == (True, None)
         node.start()
@@ -181,7 +185,6 @@ def test_a_controller_alone(client: Client, tmp_path: Path) -> None:
         for _ in range(2):
             start = predicted(cluster.controller)
             assert (start.starts, start.creates, start.sets_aside) == (True, [], [])
-            done = spawned("recover", cluster.controller.logs)
-            assert done.returncode == 0, done.stderr
+            kseg("recover", cluster.controller.logs)
         cluster.start()
         assert len(client.consume(cluster.broker.address, "made", 0)) == 5

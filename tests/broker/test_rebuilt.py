@@ -1,7 +1,5 @@
 """Partitions rebuilt from remote storage, served by a broker of a new cluster."""
 
-import gzip
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +8,7 @@ import pytest
 
 from broker.client import Client, Served
 from broker.nodes import KraftNode
-from broker.scenes import kseg
+from broker.scenes import kseg, recorded
 from stores.remote.stores import KEY_OPTIONS, REMOTE
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -26,9 +24,7 @@ def truth(topic: str, isolation: str = "read_uncommitted") -> Served:
     """What a consumer of the old cluster read."""
     folder, suffix = REMOTE / TOPICS[topic] / "truth", "rc" if isolation == COMMITTED else "ru"
     path = folder / f"{topic}-0.{suffix}.jsonl.gz"
-    path = path if path.exists() else folder / f"{topic}-0.ru.jsonl.gz"
-    with gzip.open(path, "rt") as lines:
-        return [{name: row[name] for name in ("offset", "timestamp", "key", "value")} for row in map(json.loads, lines)]
+    return recorded(path if path.exists() else folder / f"{topic}-0.ru.jsonl.gz")
 
 
 class Rebuilt:

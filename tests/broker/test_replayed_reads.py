@@ -2,7 +2,6 @@
 
 import shutil
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,29 +38,18 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["4.4.0", "4.3.1", "3.9.1"])
-def release(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def loader(release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loader]:
-    with Loader(release, tmp_path_factory.getbasetemp()) as loader:
-        yield loader
-
-
-def test_aborts_that_do_not_rise(loader: Loader, release: str, tmp_path: Path) -> None:
+def test_aborts_that_do_not_rise(loader: Loader, tmp_path: Path) -> None:
     """After an unclean stop the segment is scanned, and its transaction index made anew."""
     begun = [batch(0, 5, transactional=True), batch(1, 6, transactional=True)]
     partition = log_of(tmp_path, [*begun, marker(3, ABORT, 5), marker(2, ABORT, 6)])
     (partition / "partition.metadata").write_text("version: 0\ntopic_id: IkYnvhBNSWeHGzcaFR3aYg")
     with pytest.raises(KsegError, match="no transaction index takes that"):
-        plan_partition(str(partition), BrokerStart(now_ms=NOW_MS, interval_bytes=4096, era=era_of(release)))
+        plan_partition(str(partition), BrokerStart(now_ms=NOW_MS, interval_bytes=4096, era=era_of(loader.release)))
     assert "must increase sequentially" in loader.load(partition, NOW_MS, 4096)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_kseg_leaves_what_the_loader_leaves(loader: Loader, release: str, name: str, tmp_path: Path) -> None:
+def test_kseg_leaves_what_the_loader_leaves(loader: Loader, name: str, tmp_path: Path) -> None:
     """After a clean stop, from the snapshot at offset 1 on."""
     (tmp_path / "theirs").mkdir()
     theirs = log_of(tmp_path / "theirs", [batch(0, 8)], *CASES[name])
@@ -72,7 +60,7 @@ def test_kseg_leaves_what_the_loader_leaves(loader: Loader, release: str, name: 
     (theirs.parent / MARKER).touch()
     ours = Path(shutil.copytree(theirs.parent, tmp_path / "ours")) / theirs.name
     answer = loader.load(theirs, NOW_MS, 4096)
-    start = BrokerStart(was_clean=True, now_ms=NOW_MS, interval_bytes=4096, era=era_of(release))
+    start = BrokerStart(was_clean=True, now_ms=NOW_MS, interval_bytes=4096, era=era_of(loader.release))
     try:
         apply(plan_partition(str(ours), start).plan, "recover", Keeping(keeps=False))
         is_taken = True

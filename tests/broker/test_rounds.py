@@ -11,7 +11,6 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,12 +35,6 @@ SAMPLE = 8
 NEWEST = next(iter(RELEASES.values()))
 
 
-@pytest.fixture(params=RELEASES)
-def loader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loader]:
-    with Loader(request.param, tmp_path_factory.getbasetemp()) as loader:
-        yield loader
-
-
 def chosen_kinds() -> tuple[damages.Kind, ...]:
     names = KINDS.split(",") if KINDS else []
     return tuple(kind for kind in damages.ALL if not names or kind.__name__ in names)
@@ -57,11 +50,8 @@ def found_by_verify(root: Path) -> str:
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_kseg_leaves_what_the_loader_leaves(
-    loader: Loader, number: int, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    release = RELEASES[request.node.callspec.params["loader"]]
-    nodes, misses = Nodes(), []
+def test_kseg_leaves_what_the_loader_leaves(loader: Loader, number: int, tmp_path: Path) -> None:
+    release, nodes, misses = RELEASES[loader.release], Nodes(), []
     for partition, what in damaged(tmp_path / "damaged", SEED, number, chosen_kinds()).items():
         theirs, ours = tmp_path / "loader" / partition.name, tmp_path / "kseg" / partition.name
         for copy in (theirs, ours):

@@ -9,16 +9,15 @@ import random
 import struct
 import zlib
 from functools import cache
-from pathlib import Path
 
-import crc32c
 import lz4.frame
 import snappy
 import zstandard
 
 from kernel.rendering import varint
+from segment import segments
 
-TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+TESTDATA = segments.TESTDATA
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 LARGEST_BYTES = 6000
 PER_KIND = 60
@@ -37,7 +36,7 @@ V2_FIELDS = {
 def real_batches() -> dict[tuple[int, int], list[bytes]]:
     """Small batches by (magic, codec); 0.7's have magic -7."""
     found: dict[tuple[int, int], list[bytes]] = {}
-    for path in sorted(TESTDATA.glob("kafka-*/*/*/*.log")) + sorted(TESTDATA.glob("compression/**/*.log")):
+    for path in segments.LOGS + sorted(TESTDATA.glob("compression/**/*.log")):
         data, at = path.read_bytes(), 0
         while at + 26 <= len(data):
             size = 12 + struct.unpack_from(">i", data, at + 8)[0]
@@ -66,10 +65,7 @@ def attributes_of(batch: bytes) -> int:
 
 def sealed(batch: bytes) -> bytes:
     """The batch with the length and checksum that it should have."""
-    batch = batch[:8] + struct.pack(">i", len(batch) - 12) + batch[12:]
-    if batch[16] == 2:
-        return batch[:17] + struct.pack(">I", crc32c.crc32c(batch[21:])) + batch[21:]
-    return batch[:12] + struct.pack(">I", zlib.crc32(batch[16:])) + batch[16:]
+    return segments.sealed(batch, 8, struct.pack(">i", len(batch) - 12))
 
 
 def sealed_07(codec: int, payload: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Makes bytes of Kafka's generated messages from their tables: well-formed ones, odd ones, broken ones."""
+"""Makes bytes of Kafka's generated messages from their tables: well-formed ones and odd ones."""
 
 import struct
 from random import Random
@@ -88,21 +88,3 @@ class Encoder:
         if is_null:
             return b"\x00" if each.tag is not None else b"\xff"
         return mark + self.struct(each.fields)
-
-
-def mutated(random: Random, data: bytes) -> bytes:
-    """The bytes with one change of the kinds that break them."""
-    changed = bytearray(data)
-    at = random.randrange(len(data)) if data else 0
-    kind = random.randrange(5)
-    if kind == 0 and data:
-        changed[at] ^= 1 << random.randrange(8)
-    elif kind == 1:
-        del changed[at:]
-    elif kind == 2:
-        changed[at:at] = random.choice((b"\x80", b"\xff\xff\xff\xff\x07", b"\x00", b"\x01"))
-    elif kind == 3:
-        changed += random.randbytes(3)
-    elif data:
-        changed[at : at + 1] = bytes([changed[at] | 0x80, 0])  # a varint that is longer than it need be
-    return bytes(changed)

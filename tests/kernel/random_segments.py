@@ -2,8 +2,9 @@
 
 from random import Random
 
+from fuzz.batches import twist
 from kernel.both import number
-from kernel.rendering import batch, message, record, varint
+from kernel.rendering import batch, message, record
 from kseg.kernel.layout.rows import INT32_MAX
 
 TEXTS = (None, b"", b"k", b"key", b"\xff\0", b"x" * 63, b"x" * 64, b"y" * 130)
@@ -29,17 +30,8 @@ def area(chance: Random, count: int) -> list[bytes]:
 
 
 def changed(chance: Random, data: bytes) -> bytes:
-    """The bytes, half of the time with a change of the kinds that break records."""
-    kind, at = chance.randrange(8), chance.randrange(len(data)) if data else 0
-    if kind == 0:
-        return data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :] if data else b"\1"
-    if kind == 1:
-        return data[:at]
-    if kind == 2:
-        return data[:at] + chance.choice((b"\x80", b"\xff\xff\xff\xff\x0f", b"\0", b"\1", varint(-2))) + data[at:]
-    if kind == 3:
-        return data[:at] + bytes([data[at] | 0x80, 0]) + data[at + 1 :] if data else b"\x80"
-    return data
+    """The bytes, half of the time with a change."""
+    return twist(data, chance) if chance.random() < 0.5 else data
 
 
 def segment(chance: Random) -> bytes:

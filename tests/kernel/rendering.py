@@ -1,4 +1,5 @@
-"""What the tests of the renderers share: building batches, framing segments, and a caller that flushes and grows."""
+"""What the tests of the kernel share: batches, segments in frames, rows, and a caller of a renderer that flushes and
+grows."""
 
 import re
 import struct
@@ -9,7 +10,9 @@ from crc32c import crc32c
 
 from kernel.encoding import uvarint
 from kseg.kernel.layout import rows as layout
-from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
+from kseg.kernel.layout.headers import CREATE_TIME
+from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
+from kseg.kernel.scan import headers
 
 NOT_PLAIN = -1
 
@@ -84,6 +87,30 @@ def frames(data):
     return int64s(rows)
 
 
+def header_rows(data, origin=0):
+    """The rows of the headers of a segment that begins at byte ``origin``, and their number."""
+    found = frames(data)
+    count = len(found) // FRAME_WIDTH
+    rows = int64s(count * BATCH_WIDTH)
+    headers.read(data, found, count, False, origin, rows)
+    return rows, count
+
+
+def laid_out(records):
+    """(payload, rows, header rows, count) of (offset, timestamp, key, value, headers), in a payload of their own."""
+    payload, rows, pairs = bytearray(b"-"), [], []
+
+    def put(data):
+        payload.extend(data or b"")
+        return len(payload) - len(data or b""), -1 if data is None else len(data)
+
+    for offset, timestamp, key, value, some in records:
+        rows += [offset, timestamp, -1, *put(key), *put(value), len(pairs) // HEADER_WIDTH, len(some), 0]
+        for name, content in some:
+            pairs += [*put(name), *put(content)]
+    return bytes(payload), int64s(rows or ROW_WIDTH), int64s(pairs or HEADER_WIDTH), len(rows) // ROW_WIDTH
+
+
 def render(renderer, data, found, out_bytes=65536, row_count=64, header_count=64, finish=None):
     """Lets a renderer print batches as its contract says, until it is done.
 
@@ -121,6 +148,14 @@ def render(renderer, data, found, out_bytes=65536, row_count=64, header_count=64
             assert status == layout.DONE
             return [*pieces, bytes(piece)]
         renderer.written = 0
+
+
+def printed_rows(renderer, payload, rows, magic=2, kind=CREATE_TIME, out_bytes=65536):
+    """The lines of rows that have no headers."""
+    out, count = bytearray(out_bytes), len(rows) // ROW_WIDTH
+    assert renderer.print_records(payload, rows, int64s(0), count, magic, kind, out) == layout.DONE
+    assert (renderer.record, renderer.records) == (count, count)
+    return bytes(out[: renderer.written])
 
 
 def real_segments(testdata: Path):

@@ -1,4 +1,5 @@
-"""Every loop refuses a buffer that is one item too short: compiled, it would read or write beyond the end.
+"""Every loop refuses a buffer that is one item too short, or a number outside of one: compiled, it would read or write
+beyond the end.
 
 The comparison of both kernels does not see that: most loops stop before the end of a buffer.
 """
@@ -13,10 +14,9 @@ from typing import Any
 import pytest
 
 import kseg.kernel
-from kernel.rendering import batch, frames, int64s, record
+from kernel.rendering import batch, frames, header_rows, int64s, record
 from kseg.formats.compression import expansion_buffer
 from kseg.formats.rows import ALL, Rows
-from kseg.kernel.codecs.expand import BlockOutput
 from kseg.kernel.compact import survivors
 from kseg.kernel.compact.key_map import ENTRY_WIDTH, SECRET_BYTES, KeyMap, KeyReader, Secret
 from kseg.kernel.layout.headers import V0_HEADER_BYTES, V07_MIN_BYTES, V2_HEADER_BYTES
@@ -40,9 +40,8 @@ class Free:
 
 DATA = batch([record(0, key=b"k", value=b"v")], 5) + batch([record(0, key=b"l", value=b"w")], 6)
 FRAMES = frames(DATA)
-COUNT = 2
-BATCHES = int64s(COUNT * BATCH_WIDTH)
-headers.read(DATA, FRAMES, COUNT, False, 0, BATCHES)
+BEFORE = int64s([-1, *FRAMES[1:]])
+BATCHES, COUNT = header_rows(DATA)
 LONG = DATA * 5
 
 # One record whose key and value are the same byte, once with that byte as a header, too.
@@ -101,7 +100,6 @@ def expansion() -> object:
 
 # Functions with arguments that just suffice.
 CASES: dict[str, Callable[[], tuple[Any, ...]]] = {
-    "BlockOutput.__init__": lambda: (BlockOutput, Free(b""), bytearray(3), 3),
     "KeyMap.use": lambda: (KeyMap(Secret(bytes(SECRET_BYTES))).use, int64s(ENTRY_WIDTH * 2), 2, 1),
     "KeyMap.put": lambda: (key_map().put, int64s(2), int64s(1), 1),
     "KeyMap.scatter": lambda: (key_map(1).scatter, int64s(3), int64s(ENTRY_WIDTH)),
@@ -112,10 +110,9 @@ CASES: dict[str, Callable[[], tuple[Any, ...]]] = {
         expansion(),
     ),
     "KeyReader.read_rows": lambda: (key_reader().read_rows, Free(PAYLOAD), ROW, 1, int64s(2), int64s(1)),
-    "survivors.judge_rows": lambda: (
-        partial(survivors.judge_rows, key_map()), Free(PAYLOAD), ROW, 1, False, bytearray(1), survivors.Counts()
+    "Survivors.mark": lambda: (
+        survivors.Survivors(key_map(), survivors.Counts()).mark, Free(PAYLOAD), ROW, 1, bytearray(1)
     ),
-    "survivors.mark_rows_outside": lambda: (survivors.mark_rows_outside, Free(int64s(2)), ROW, 1, bytearray(1)),
     "Survivors.write": lambda: (
         survivors.Survivors(key_map(), survivors.Counts()).write, DATA, BATCHES, COUNT, int64s(COUNT),
         int64s(ROW_WIDTH), bytearray(1), bytearray(1), expansion(),
@@ -206,7 +203,7 @@ CASES: dict[str, Callable[[], tuple[Any, ...]]] = {
         partial(producers.compare, producer_table()),
         bytes(producers.SNAPSHOT_HEADER_BYTES + producers.SNAPSHOT_ENTRY_BYTES), 0, 1, Free(int64s(2)),
     ),
-    "Side.__init__": lambda: (replicas.Side, PAYLOAD, ROW, int64s(1), 1),
+    "Side.__init__": lambda: (replicas.Side, PAYLOAD, ROW, int64s(1), 1, 0),
     "RecordComparison.__init__": lambda: (replicas.RecordComparison, int64s(replicas.EVENT_WIDTH)),
     "tally.add": lambda: (tally.add, distinct(), Free(b"x")),
     "tally.largest_of": lambda: (tally.largest_of, int64s(TALLY), False),
@@ -225,6 +222,58 @@ CASES: dict[str, Callable[[], tuple[Any, ...]]] = {
     "tally.count_forms": lambda: (tally.count_forms, BATCHES, COUNT, False, int64s(tally.FORMS_WIDTH)),
 }  # fmt: skip
 
+# Of these cases the places of arguments, or fields of the object, with values outside of the buffers.
+OUTSIDE: dict[str, list[tuple[int | str, object]]] = {
+    "KeyMap.use": [(2, 0), (2, 1 << 32), (3, 2)],
+    "KeyMap.scatter": [(1, int64s([0, 1, 0])), (1, int64s([0, -1, 0]))],
+    "KeyMap.move": [(2, -1), (2, 2)],
+    "KeyReader.read": [("frame", -1), ("keys", -1)],
+    "Survivors.write": [("frame", -1), ("size", -1)],
+    "building.seal": [(2, -1), (2, 1)],
+    "building.max_bytes": [(2, -1)],
+    "building.single_batches": [(4, -1)],
+    "columns.gather": [(3, -1), (3, 2), (6, -1), (6, ROW_WIDTH - 1), (8, int32s(-1, 0)), (8, int32s(2, 0)), (10, -1)],
+    "columns.keep_key": [(3, -1)],
+    "Collector.collect": [
+        ("frame", -1), ("row_count", -1), ("row_count", 2), ("header_count", -1), ("header_count", 2), (2, BEFORE)
+    ],
+    "columns.stamp": [(2, -1)],
+    "columns.count_invalid": [(2, -1)],
+    "columns.keep": [(2, -1)],
+    "columns.fitting": [(3, -1), (3, 2)],
+    "columns.kinds": [(2, -1), (2, 2), (5, -1)],
+    "columns.times": [(2, -1), (2, 2), (4, 0), (7, -1)],
+    "columns.header_ends": [(2, -1), (2, 2), (5, -1)],
+    "columns.headers_of": [(2, -1), (2, 2)],
+    "HeaderOffsets.fill": [("batch", -1), (2, -1), (5, -1), (5, 3)],
+    "HeaderOffsets.next_given": [("batch", -1), (2, -1)],
+    "MessageWalk.read": [("position", -1)],
+    "Replacer.replace_frames": [("frame", -1), (2, BEFORE)],
+    "Replacer.read_frames": [("frame", -1), (2, BEFORE)],
+    "Replacer.seal": [(2, -1), (1, BEFORE)],
+    "Renderer.print_batches": [("frame", -1), ("written", -1), ("written", MIN_OUTPUT_BYTES + 1), (2, BEFORE)],
+    "Renderer.print_records": [("record", -1), (4, 2), (6, 3), ("written", -1)],
+    "frames.claimed_end": [(2, -1)],
+    "frames.scan": [("position", -1)],
+    "frames.recodable": [(3, -1), (2, BEFORE)],
+    "WindowedScan.follow": [("filled", 2), ("filled", -1), ("header_count", 1)],
+    "headers.read": [(2, BEFORE)],
+    "headers.pack_fingerprints": [(4, 1)],
+    "KeyIndex.add": [(4, -1)],
+    "KeyIndex.alike": [(4, -1)],
+    "pieces.breaks": [(2, -1), (3, 0)],
+    "pieces.contradict": [(2, -1), (5, -1)],
+    "pieces.mark_blocks": [(2, 65), (3, 0)],
+    "indexing.changes": [(2, -1)],
+    "indexing.follow": [(2, -1)],
+    "producers.replay": [(2, -1)],
+    "Side.__init__": [(5, -1)],
+    "tally.add_frames": [(3, -1), (2, BEFORE)],
+    "tally.add_batch v0": [(2, -1)],
+    "tally.add_batch v2": [(2, 3)],
+    "tally.add_size": [(2, -1), (2, 4)],
+}  # fmt: skip
+
 # Functions that take a buffer as long as it is, and parts of loops that no other module calls.
 WITHOUT_LIMIT = {
     "ExpansionBuffer.expand", "KeyMap.merge", "ProducerTable.write_to", "frames.continues", "frames.leading_zeros",
@@ -239,6 +288,7 @@ def called(arguments: list[object]) -> None:
     function(*others)
 
 
+REFUSAL = r"too short|too few|too small|no such|outside|beyond|no free|no batch|no power|not fit"
 SHORT = [
     pytest.param(name, place, id=f"{name}-{place}")
     for name, case in CASES.items()
@@ -256,7 +306,19 @@ def test_buffers_that_just_suffice_are_taken(name: str) -> None:
 def test_a_buffer_that_is_one_item_too_short_is_refused(name: str, place: int) -> None:
     arguments = list(CASES[name]())
     arguments[place] = arguments[place][:-1]
-    with pytest.raises(ValueError, match=r"too short|too few|no such|outside|beyond|no free|no batch|no power|not fit"):
+    with pytest.raises(ValueError, match=REFUSAL):
+        called(arguments)
+
+
+@pytest.mark.parametrize(("name", "what", "value"), [(name, *each) for name, some in OUTSIDE.items() for each in some])
+def test_a_number_outside_of_the_buffers_is_refused(name: str, what: int | str, value: object) -> None:
+    arguments = list(CASES[name]())
+    if isinstance(what, int):
+        arguments[what] = value
+    else:
+        function = arguments[0]
+        setattr(function.args[0] if isinstance(function, partial) else function.__self__, what, value)
+    with pytest.raises(ValueError, match=REFUSAL):
         called(arguments)
 
 
@@ -270,6 +332,8 @@ def test_prefix_crcs_must_reach_to_the_end(function: Callable[..., int], argumen
     scan.use_prefixes(0, 0)
     with pytest.raises(ValueError, match="prefix table is too short"):
         function(scan, LONG, *arguments)
+    scan.forget_prefixes()
+    function(scan, LONG, *arguments)
     scan.use_prefixes(0, len(LONG))
     function(scan, LONG, *arguments)
 
@@ -280,10 +344,9 @@ def test_prefix_crcs_must_reach_to_the_end(function: Callable[..., int], argumen
         lambda one: one.put(int64s(2), int64s(1), 1), lambda one: one.find(0, 0),
         lambda one: one.scatter(int64s(3), int64s(0)), lambda one: one.merge(int64s(ENTRY_WIDTH), 0),
         lambda one: one.move(int64s(ENTRY_WIDTH), 0, 0), lambda one: one.look_up(int64s(0), int64s(0)),
-        lambda one: survivors.judge_rows(one, PAYLOAD, ROW, 1, False, bytearray(1), survivors.Counts()),
         lambda one: survivors.Survivors(one, survivors.Counts()),
     ],
-    ids=["put", "find", "scatter", "merge", "move", "look_up", "judge_rows", "Survivors"],
+    ids=["put", "find", "scatter", "merge", "move", "look_up", "Survivors"],
 )  # fmt: skip
 def test_a_key_map_without_a_table_is_refused(call: Callable[[KeyMap], object]) -> None:
     with pytest.raises(ValueError, match="too few slots"):

@@ -29,12 +29,4 @@ cdef class ExpansionBuffer:
 
 cdef int use_expansion(Expansion* expansion, ExpansionBuffer buffer) except -1
 
-cdef class BlockOutput:
-    cdef object _block, _out
-    cdef const unsigned char* p
-    cdef unsigned char* out
-    cdef Py_ssize_t size, capacity, input
-    cdef readonly Py_ssize_t position
-    cdef readonly bint is_whole
-
 include "kseg/kernel/codecs/expand.pxi"

@@ -333,8 +333,6 @@ class KeyReader(FrameCursor):
         """
         status: cython.int = NEEDS_BUFFER
         capacity: Py_ssize_t = min(len(offsets), len(hashes) // 2)
-        if count <= self.frame:
-            return DONE
         if self.keys < 0 or len(verdicts) < count:
             raise ValueError("a buffer is too short")
         use_frames(self, data, batches, count, BATCH_WIDTH, expansion, opened)
@@ -370,8 +368,6 @@ class KeyReader(FrameCursor):
 
         Raises ValueError if a buffer is too short.
         """
-        if count <= 0 or len(payload) == 0:
-            return 0
         if len(rows) < count * ROW_WIDTH or len(hashes) < 2 * count or len(offsets) < count:
             raise ValueError("a buffer is too short")
         self.keys = 0

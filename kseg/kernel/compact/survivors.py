@@ -89,28 +89,6 @@ def judge(
     return kept
 
 
-def judge_rows(
-    key_map: KeyMap,
-    payload: BytesIn,
-    rows: Int64sIn,
-    count: Py_ssize_t,
-    is_protected: bint,
-    keep: BytesOut,
-    counts: Counts,
-) -> int:
-    """`judge` for ``count`` rows with positions in ``payload``; adds them to ``counts.records``.
-
-    Raises ValueError if a buffer is too short, or if the map has no table.
-    """
-    key_map.check()
-    if len(rows) < count * ROW_WIDTH or len(keep) < count:
-        raise ValueError("a buffer is too short")
-    if count <= 0 or len(payload) == 0:
-        return 0
-    counts.records += count
-    return judge(key_map, bytes_in(payload), int64s_in(rows), count, is_protected, bytes_out(keep), counts)
-
-
 def mark_outside(ranges: Columns, count: Py_ssize_t, rows: Columns, records: longlong, keep: OutBytes) -> longlong:
     """Marks the records whose offsets are in none of ``count`` ranges. Returns their number."""
     kept: longlong = 0
@@ -127,17 +105,6 @@ def mark_outside(ranges: Columns, count: Py_ssize_t, rows: Columns, records: lon
         keep[k] = not (low < count and ranges[2 * low] <= offset)
         kept += keep[k]
     return kept
-
-
-def mark_rows_outside(erased: Int64sIn, rows: Int64sIn, count: Py_ssize_t, keep: BytesOut) -> int:
-    """Marks in ``keep`` those of ``count`` rows whose offsets are in none of the ranges ``erased`` (`Survivors`).
-    Returns their number. Raises ValueError if a buffer is too short.
-    """
-    if len(rows) < count * ROW_WIDTH or len(keep) < count:
-        raise ValueError("a buffer is too short")
-    if count <= 0:
-        return 0
-    return mark_outside(int64s_in(erased), len(erased) // 2, int64s_in(rows), count, bytes_out(keep))
 
 
 # Upper bound of the growth of a plain message that becomes a batch, in bytes.
@@ -168,6 +135,8 @@ class Survivors(FrameCursor):
         key_map.check()
         self.erased = erased
         self.range_count = 0
+        if erased is not None:
+            self.ranges, self.range_count = int64s_in(erased), len(erased) // 2
         self.key_map = key_map
         self.counts = counts
         self.now_ms = self.retention_ms = 0
@@ -197,8 +166,6 @@ class Survivors(FrameCursor):
         or if the map has no table.
         """
         status: cython.int = NEEDS_BUFFER
-        if count <= self.frame:
-            return DONE
         if self.size < 0 or len(keep) < 1 or len(out) < 1 or len(verdicts) < count:
             raise ValueError("a buffer is too short")
         self.key_map.check()
@@ -208,9 +175,6 @@ class Survivors(FrameCursor):
         self.table.header_capacity = -1
         self.table.row_capacity = min(self.table.row_capacity, len(keep))
         self.verdicts = int64s_in(verdicts)
-        if self.erased is not None:
-            ranges: Int64sIn = self.erased
-            self.ranges, self.range_count = int64s_in(ranges), len(ranges) // 2
         self.out, self.limit, self.keep = bytes_out(out), len(out), bytes_out(keep)
         while status == NEEDS_BUFFER:
             with cython.nogil:
@@ -227,14 +191,24 @@ class Survivors(FrameCursor):
                 status = extend(self, expansion)
         return status
 
+    def mark(self, payload: BytesIn, rows: Int64sIn, count: Py_ssize_t, keep: BytesOut) -> None:
+        """Marks in ``keep`` which of ``count`` rows v0 or v1 survive; their positions are in ``payload``.
 
-def retain(survivors: Survivors, payload: Bytes, records: longlong, is_protected: bint) -> longlong:
-    """Marks the records of the next batch to keep. Returns their number."""
+        Raises ValueError if a buffer is too short, or if the map has no table.
+        """
+        self.key_map.check()
+        self.counts.records += count
+        records, marks = int64s_in(rows, count * ROW_WIDTH), bytes_out(keep, count)
+        retain(self, bytes_in(payload), records, count, self.keeps_tombstones, marks)
+
+
+def retain(
+    survivors: Survivors, payload: Bytes, rows: Columns, count: longlong, is_protected: bint, keep: OutBytes
+) -> longlong:
+    """Marks the records to keep. Returns their number."""
     if survivors.range_count > 0:
-        return mark_outside(survivors.ranges, survivors.range_count, survivors.table.rows, records, survivors.keep)
-    return judge(
-        survivors.key_map, payload, survivors.table.rows, records, is_protected, survivors.keep, survivors.counts
-    )
+        return mark_outside(survivors.ranges, survivors.range_count, rows, count, keep)
+    return judge(survivors.key_map, payload, rows, count, is_protected, keep, survivors.counts)
 
 
 def copy(survivors: Survivors, at: Py_ssize_t) -> cython.int:
@@ -284,7 +258,7 @@ def write_message(survivors: Survivors, at: Py_ssize_t) -> cython.int:
     if not has_room(survivors, size + _BATCH_GROWTH):
         return FULL
     survivors.counts.records += 1
-    kept = retain(survivors, survivors.p, 1, survivors.keeps_tombstones)
+    kept = retain(survivors, survivors.p, survivors.table.rows, 1, survivors.keeps_tombstones, survivors.keep)
     if kept == 0:
         survivors.counts.dropped += 1
         return DONE
@@ -343,7 +317,7 @@ def write_batch(survivors: Survivors, at: Py_ssize_t) -> cython.int:
         else:
             if survivors.has_horizons:  # tombstones stay without a delete horizon, or until it is reached
                 is_protected = not has_horizon or survivors.now_ms < survivors.frames[at + BATCH_BASE_TIMESTAMP]
-            kept = retain(survivors, survivors.area.payload, records, is_protected)
+            kept = retain(survivors, survivors.area.payload, rows, records, is_protected, survivors.keep)
             if not has_horizon:  # kept tombstones need one
                 for k in range(records):
                     needs_horizon |= survivors.keep[k] != 0 and rows[k * ROW_WIDTH + ROW_VALUE_SIZE] < 0

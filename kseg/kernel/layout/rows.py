@@ -29,10 +29,11 @@ Batches, as `kseg.kernel.scan.headers` reads their headers, BATCH_*. A field tha
                first record, -1 where there is none
 """
 
+from functools import cache
 from zlib import crc32 as _zlib_crc32
 
 import cython
-from cython import Py_ssize_t, bint, longlong, ulonglong, void
+from cython import Py_ssize_t, bint, longlong, void
 
 # Types of buffers, and pointers to them for C. Interpreted, each function returns the buffer itself, which is indexed.
 
@@ -234,34 +235,32 @@ def use_path(path: cython.int) -> void:
     """Chooses another implementation; without effect here."""
 
 
-def crc32c_range(before: cython.uint, through: cython.uint, n: ulonglong) -> cython.uint:
+def crc32c_range(before: cython.uint, through: cython.uint, n: cython.uint) -> cython.uint:
     """Returns the CRC-32C of ``n`` bytes from the CRCs of all bytes before them and of all bytes to their end."""
     return through ^ _shift(_CASTAGNOLI, before, n)
 
 
-def crc32_range(before: cython.uint, through: cython.uint, n: ulonglong) -> cython.uint:
+def crc32_range(before: cython.uint, through: cython.uint, n: cython.uint) -> cython.uint:
     return through ^ _shift(_IEEE, before, n)
 
 
-# A register is a polynomial over GF(2), bit 31 its x^0; see polynomial.h. Entry k of the powers is x^(8 * 2^k), for
-# any 64-bit n.
+# A register is a polynomial over GF(2), bit 31 its x^0; see polynomial.h.
 _CASTAGNOLI, _IEEE = 0x82F63B78, 0xEDB88320
-_powers: dict[int, list[int]] = {}
+
+
+@cache
+def _power(polynomial, k):
+    """Returns x^(8 * 2^k)."""
+    if k == 0:
+        return 1 << 23
+    half = _power(polynomial, k - 1)
+    return _multiply(polynomial, half, half)
 
 
 def _shift(polynomial, state, n):
-    powers = _powers.get(polynomial)
-    if powers is None:
-        powers = [1 << 23]
-        for _ in range(63):
-            powers.append(_multiply(polynomial, powers[-1], powers[-1]))
-        _powers[polynomial] = powers
-    k = 0
-    while n:
-        if n & 1:
-            state = _multiply(polynomial, state, powers[k])
-        n >>= 1
-        k += 1
+    for k in range(n.bit_length()):
+        if n >> k & 1:
+            state = _multiply(polynomial, state, _power(polynomial, k))
     return state
 
 

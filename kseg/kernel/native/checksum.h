@@ -88,11 +88,11 @@ static inline uint32_t kseg_crc32(uint32_t crc, const unsigned char *p, ptrdiff_
 
 /* The CRC of n bytes, from the CRC of all bytes before them and the CRC of all bytes up to their end. The inversions at
  * both ends of a CRC cancel out, so finalised CRCs combine as registers do. */
-static inline uint32_t kseg_crc32c_range(uint32_t before, uint32_t through, uint64_t n) {
+static inline uint32_t kseg_crc32c_range(uint32_t before, uint32_t through, uint32_t n) {
     return through ^ kseg_shift(&kseg_castagnoli, before, n);
 }
 
-static inline uint32_t kseg_crc32_range(uint32_t before, uint32_t through, uint64_t n) {
+static inline uint32_t kseg_crc32_range(uint32_t before, uint32_t through, uint32_t n) {
     return through ^ kseg_shift(&kseg_ieee, before, n);
 }
 

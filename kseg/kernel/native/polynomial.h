@@ -17,13 +17,12 @@
 
 struct kseg_polynomial {
     const uint32_t reflected;
-    const uint64_t order;     /* the least n with x^n = 1, so that x^(8n) depends on n modulo this */
     uint32_t table[8][256];   /* [k][b]: what byte b leaves in the register k zero bytes later */
     uint32_t power[4][256];   /* [k][d]: x^(8 * d * 256^k) */
 };
 
-static struct kseg_polynomial kseg_castagnoli = {0x82f63b78u, 0x7fffffffu, {{0}}, {{0}}};
-static struct kseg_polynomial kseg_ieee = {0xedb88320u, 0xffffffffu, {{0}}, {{0}}};
+static struct kseg_polynomial kseg_castagnoli = {0x82f63b78u, {{0}}, {{0}}};
+static struct kseg_polynomial kseg_ieee = {0xedb88320u, {{0}}, {{0}}};
 
 /* ---- slicing by 8 ---- */
 
@@ -73,10 +72,9 @@ static inline uint32_t kseg_multiply(const struct kseg_polynomial *poly, uint32_
     return (uint32_t)(product >> 32) ^ kseg_step4(poly, (uint32_t)product);
 }
 
-/* The register after n more zero bytes. */
-static inline uint32_t kseg_shift(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n) {
+/* The register after n more zero bytes: fewer than 2^32, as a frame has. */
+static inline uint32_t kseg_shift(const struct kseg_polynomial *poly, uint32_t reg, uint32_t n) {
     int k;
-    if (n >= poly->order) n %= poly->order;
     for (k = 0; n; n >>= 8, k++)
         if (n & 255) reg = kseg_multiply(poly, reg, poly->power[k][n & 255]);
     return reg;

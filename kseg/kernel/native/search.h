@@ -10,9 +10,6 @@
 #include <string.h>
 
 #include "native.h"
-#ifdef KSEG_X86
-#include <emmintrin.h>
-#endif
 
 enum {
     KSEG_LANES = 64
@@ -44,33 +41,13 @@ KSEG_INLINE unsigned char kseg_could_begin_v07(const unsigned char *p, unsigned 
     return fits & kseg_is_at_least(p, KSEG_V07_LEAST_SIZE);
 }
 
-#ifdef KSEG_X86
-/* All bits of each of 16 bytes that is at most as large as that of `most`. GCC 12 makes slower code of plain loops. */
-KSEG_INLINE __m128i kseg_are_at_most(const unsigned char *p, __m128i most) {
-    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
-    return _mm_cmpeq_epi8(_mm_min_epu8(bytes, most), bytes);
-}
-#endif
-
 /* Whether a frame could begin at any of the 64 positions from p on, by three of its bytes: most often none can. */
 KSEG_INLINE int kseg_could_begin_any(const unsigned char *p, unsigned char most, unsigned char first) {
-#ifdef KSEG_X86
-    __m128i magics = _mm_set1_epi8(KSEG_MAGIC_V2), sizes = _mm_set1_epi8((char)most), any = _mm_setzero_si128();
-    __m128i firsts = _mm_set1_epi8((char)first);
-    int k;
-    for (k = 0; k < KSEG_LANES; k += (int)sizeof any) {
-        __m128i fits = _mm_and_si128(kseg_are_at_most(p + k + KSEG_ENTRY_MAGIC, magics),
-                                     kseg_are_at_most(p + k + KSEG_ENTRY_SIZE, sizes));
-        any = _mm_or_si128(any, _mm_and_si128(fits, kseg_are_at_most(p + k, firsts)));
-    }
-    return _mm_movemask_epi8(any) != 0;
-#else
     unsigned char any = 0;
     int k;
     for (k = 0; k < KSEG_LANES; k++)
         any |= (p[k + KSEG_ENTRY_MAGIC] <= KSEG_MAGIC_V2) & (p[k + KSEG_ENTRY_SIZE] <= most) & (p[k] <= first);
     return any;
-#endif
 }
 
 /* A bit for each of the 64 positions from p on at which a frame could begin; bit 0 is p. */

@@ -149,8 +149,8 @@ class Area:
 
         ``base_timestamp`` is in ms; None for the first record's timestamp.
         """
-        begin_area(self, 0, base_offset)
-        self.limit = limit
+        self.end = self.count = self.needed = self.last_offset = 0
+        self.base_offset, self.limit = base_offset, limit
         self.largest_timestamp = -1
         self.is_base_given = base_timestamp is not None
         self.base_timestamp = -1 if base_timestamp is None else base_timestamp
@@ -183,15 +183,6 @@ class Area:
     def take(self) -> bytes:
         """Returns a copy of the bytes."""
         return bytes(self._buffer[: self.end])
-
-
-def begin_area(area: Area, end: Py_ssize_t, base_offset: longlong) -> void:
-    """Starts a batch without records at byte ``end`` of the buffer, without a base timestamp."""
-    area.end = end
-    area.base_offset = base_offset
-    area.base_timestamp = area.largest_timestamp = area.last_offset = 0
-    area.count = area.needed = 0
-    area.is_base_given = False
 
 
 def write_rows(

@@ -295,7 +295,7 @@ def fitting(
 
     ``parts``: KEYS, VALUES and HEADERS combined by or: the parts of a row that count.
     """
-    check_range(len(rows) // ROW_WIDTH, 0, stop)
+    check_range(len(rows) // ROW_WIDTH, first, stop - first)
     for k in range(first, stop):
         at = k * ROW_WIDTH
         size = max(rows[at + ROW_KEY_SIZE], 0) if parts & KEYS else 0
@@ -312,7 +312,7 @@ def fitting(
 
 def kinds(rows: Int64sIn, first: Py_ssize_t, stop: Py_ssize_t, out: Int32sOut, at: Py_ssize_t) -> None:
     """Writes timestamp types as Kafka's ids from out[at] on: -1 none, 0 CreateTime, 1 LogAppendTime."""
-    check_range(len(rows) // ROW_WIDTH, 0, stop)
+    check_range(len(rows) // ROW_WIDTH, first, stop - first)
     check_range(len(out), at, stop - first)
     for k in range(first, stop):
         out[at + k - first] = cython.cast(cython.int, kind_in(rows[k * ROW_WIDTH + ROW_CHECK]) - CREATE_TIME)
@@ -333,7 +333,7 @@ def times(
     wrong clock.
     """
     overflows: Py_ssize_t = 0
-    check_range(len(rows) // ROW_WIDTH, 0, stop)
+    check_range(len(rows) // ROW_WIDTH, first, stop - first)
     check_range(len(out), at, stop - first)
     check_range(8 * len(valid), at, stop - first)
     if scale < 1:
@@ -357,8 +357,8 @@ def header_ends(rows: Int64sIn, first: Py_ssize_t, stop: Py_ssize_t, ends: Int32
 
     ends[at] is the end of the preceding headers. Raises ValueError if an end exceeds int32.
     """
-    check_range(len(rows) // ROW_WIDTH, 0, stop)
-    check_range(len(ends), at + 1, stop - first)
+    check_range(len(rows) // ROW_WIDTH, first, stop - first)
+    check_range(len(ends), at, stop - first + 1)
     total = ends[at]
     for k in range(first, stop):
         total += rows[k * ROW_WIDTH + ROW_HEADER_COUNT]
@@ -371,7 +371,7 @@ def header_ends(rows: Int64sIn, first: Py_ssize_t, stop: Py_ssize_t, ends: Int32
 def headers_of(rows: Int64sIn, first: Py_ssize_t, stop: Py_ssize_t, headers: Int64sIn, out: Int64sOut) -> int:
     """Copies the header rows of the rows to ``out``. Returns their number."""
     count: Py_ssize_t = 0
-    check_range(len(rows) // ROW_WIDTH, 0, stop)
+    check_range(len(rows) // ROW_WIDTH, first, stop - first)
     for k in range(first, stop):
         at = k * ROW_WIDTH
         if not rows[at + ROW_HEADER_COUNT]:
@@ -426,8 +426,6 @@ class HeaderOffsets:
         if not 0 <= at <= len(out):
             raise ValueError("no such place in the column")
         check_range(len(rows) // BATCH_WIDTH, self.batch, stop - self.batch)
-        if self.batch == stop or at == len(out):
-            return at
         headers, asked, offsets = int64s_in(rows), int64s_in(wanted), int64s_out(out)
         capacity: Py_ssize_t = len(out)
         with cython.nogil:

@@ -115,8 +115,6 @@ class Replacer(FrameCursor):
         if a buffer is too short.
         """
         status: cython.int = NEEDS_BUFFER
-        if count <= self.frame:
-            return DONE
         check_length(len(out), len(data))
         use_frames(self, data, frames, count, FRAME_WIDTH, expansion, None)
         self.table.row_count = self.table.header_count = 0
@@ -155,9 +153,6 @@ class Replacer(FrameCursor):
         Returns DONE, or as `replace_frames` if it stopped at another frame. Raises ValueError if a buffer is too short.
         """
         status: cython.int = DONE
-        self.row_count = 0
-        if count <= self.frame:
-            return DONE
         use_frames(self, data, frames, count, FRAME_WIDTH, None, None)
         self.table.row_count = self.table.header_count = 0
         use_rows(self, rows, headers)
@@ -173,25 +168,20 @@ class Replacer(FrameCursor):
         """Writes the checksums of uncompressed frames from ``first`` up to ``frame``. Raises ValueError if there are no
         such frames."""
         check_frames(len(out), frames, first, self.frame, FRAME_WIDTH)
-        if first < self.frame:
-            target, rows = bytes_out(out), int64s_in(frames)
-            for k in range(first, self.frame):
-                seal_frame(rows, k, target)
+        target, rows = bytes_out(out), int64s_in(frames)
+        for k in range(first, self.frame):
+            seal_frame(rows, k, target)
 
     def replace(self, payload: BytesOut, rows: Int64sIn, count: Py_ssize_t, headers: Int64sIn) -> None:
         """Replaces the fields of ``count`` rows in place. Raises ValueError if there are no such rows."""
-        if count <= 0 or len(payload) == 0:
-            return
-        check_length(len(rows), count * ROW_WIDTH)
         out = bytes_out(payload)
-        replace_rows(self, out, int64s_in(rows), count, int64s_in(headers), out)
+        replace_rows(self, out, int64s_in(rows, count * ROW_WIDTH), count, int64s_in(headers), out)
 
     def replace_bytes(self, data: bytes) -> bytes:
         """Returns the replacement of a field."""
         found = bytearray(data)
-        if found:
-            out: BytesOut = found
-            replace_field(bytes_out(out), 0, len(found), self.secret, bytes_out(out))
+        out: BytesOut = found
+        replace_field(bytes_out(out), 0, len(found), self.secret, bytes_out(out))
         return bytes(found)
 
 

@@ -27,19 +27,6 @@ def crc32(buffer: cython.const[cython.uchar][::1], crc: cython.uint = 0) -> int:
     return crc
 
 
-def crc32c_range(before: cython.uint, through: cython.uint, n: cython.ulonglong) -> int:
-    """Returns the CRC-32C of ``n`` bytes from the CRCs of all bytes before them and of all bytes to their end.
-
-    Takes O(log n) time: with a table of prefix CRCs, any range of a file is checked without reading it.
-    """
-    return native.crc32c_range(before, through, n)
-
-
-def crc32_range(before: cython.uint, through: cython.uint, n: cython.ulonglong) -> int:
-    """Returns the CRC-32 of ``n`` bytes; see `crc32c_range`."""
-    return native.crc32_range(before, through, n)
-
-
 def paths() -> tuple[str, ...]:
     """Returns the implementations of both checksums that this machine can run, slowest first; the last one is used.
 

@@ -85,7 +85,6 @@ def prefix_through(
 def crc_is_right(prefixes: pointer[Prefixes], p: Bytes, i: Py_ssize_t, after: Py_ssize_t, v07: bint) -> bint:
     """Whether the CRC stored in the frame at i, which ends at ``after``, is right. Its magic must be known."""
     castagnoli: bint = not v07 and p[i + ENTRY_MAGIC] == MAGIC_V2
-    table: pointer[PrefixTable]
     if castagnoli:
         start = i + V2_ATTRIBUTES
         stored = stored_crc(p, i + V2_CRC)
@@ -101,10 +100,7 @@ def crc_is_right(prefixes: pointer[Prefixes], p: Bytes, i: Py_ssize_t, after: Py
     if prefixes.direct_bytes + after - start <= i - prefixes.anchor:
         prefixes.direct_bytes += after - start
         return stored == crc_of(castagnoli, 0, p, start, after)
-    if castagnoli:
-        table = cython.address(prefixes.castagnoli)
-    else:
-        table = cython.address(prefixes.ieee)
+    table = cython.address(prefixes.castagnoli) if castagnoli else cython.address(prefixes.ieee)
     before = prefix_through(table, castagnoli, p, prefixes.anchor, start)
     through = prefix_through(table, castagnoli, p, prefixes.anchor, after)
     if castagnoli:
@@ -133,12 +129,8 @@ class FrameScan:
         self.last_offset = -1
         self.largest_offset = (1 << 63) - 1
         self.resumed, self.unexpandable = 0, -1
-        self.use_expansion(None)
+        use_expansion(cython.address(self.expansion), None)
         self.forget_prefixes()
-
-    def use_expansion(self, expansion: ExpansionBuffer = None) -> None:
-        """Sets the buffer for decompressed records, again after each extension; None: don't decompress."""
-        use_expansion(cython.address(self.expansion), expansion)
 
     def use_prefixes(self, anchor: Py_ssize_t, size: Py_ssize_t) -> None:
         """Uses prefix CRCs for long frames in the ``size`` bytes from ``anchor`` on."""
@@ -425,10 +417,12 @@ def wrong_batch_bytes(scan: FrameScan, p: Bytes, i: Py_ssize_t, end: Py_ssize_t)
         if could_be_frame(p, after, next_size, v07):
             return size
         next_size = 0
+    if v07:
+        return 0
     last = last_offset_at(p, i, end)
     if not 0 <= last <= INT62_MAX:
         last = -1
-    if v07 or (end - after > SHORT_TAIL_BYTES and not goes_on(p, after, end, last)):
+    if end - after > SHORT_TAIL_BYTES and not goes_on(p, after, end, last):
         return 0
     # An intact batch before that end shows that the length is wrong, and must not be hidden by it.
     if find_behind(scan, p, i, i + 1, after, end) >= 0:
@@ -500,14 +494,11 @@ def scan(scan: FrameScan, buffer: BytesIn, end: Py_ssize_t, rows: Int64sOut, exp
     Without ``expansion`` a walk skips compressed frames. Raises ValueError if a buffer is too short.
     """
     scan.check(len(buffer), end)
-    if scan.position >= end:
-        scan.count = 0
-        return DONE
     p: Bytes = indexable(bytes_in(buffer))
     row: OutColumns = int64s_out(rows)
     capacity: Py_ssize_t = len(rows) // FRAME_WIDTH
     while True:
-        scan.use_expansion(expansion)
+        use_expansion(cython.address(scan.expansion), expansion)
         with cython.nogil:
             status = scan_frames(scan, p, end, row, capacity)
         if status != NEEDS_BUFFER:
@@ -636,7 +627,7 @@ class WindowedScan:
         if not 0 <= self.filled <= self.window_bytes or not 0 <= self.header_count <= self.header_capacity:
             raise ValueError("no such place in a buffer")
         while status == NEEDS_BUFFER:
-            self.scan.use_expansion(expansion)
+            use_expansion(cython.address(self.scan.expansion), expansion)
             with cython.nogil:
                 status = follow_windows(self, end_position)
             if status == NEEDS_BUFFER and not expansion.extend(window[self.scan.position + V2_FLAGS] & CODEC):

@@ -8,14 +8,7 @@ version, int32 coordinator epoch.
 
 import cython
 from cython import Py_ssize_t, bint, longlong, ulonglong, void
-from cython.cimports.kseg.kernel.records.records import (
-    RecordCursor,
-    RecordsHeader,
-    RecordTable,
-    append_records,
-    begin_records,
-    read_records_header,
-)
+from cython.cimports.kseg.kernel.records.records import RecordFields, read_fields, read_headers
 
 if not cython.compiled:  # kseg._build declares these constants for C
     # Columns of an event, which `EventLog` explains.
@@ -92,25 +85,17 @@ def could_be_frame(p: Bytes, i: Py_ssize_t, size: longlong, v07: bint) -> bint:
 
 def read_marker(p: Bytes, at: Py_ssize_t, size: longlong, out: OutColumns, row: Py_ssize_t) -> void:
     """Fills MARKER and COORDINATOR_EPOCH from the first record of the control batch at p[at]."""
-    header = cython.declare(RecordsHeader)
-    cursor = cython.declare(RecordCursor)
-    table = cython.declare(RecordTable)
-    record = cython.declare(longlong[ROW_WIDTH])
-    headers = cython.declare(longlong[HEADER_WIDTH])
+    fields = cython.declare(RecordFields)
     if p[at + V2_FLAGS] & CODEC or be32(p, at + V2_COUNT) < 1:
         return
-    read_records_header(p, at, cython.address(header))
-    begin_records(cython.address(cursor), at + V2_HEADER_BYTES, 0)
-    table.rows = record
-    table.row_capacity = table.header_capacity = 1
-    table.headers = headers
-    table.row_count = table.header_count = 0
-    append_records(p, at + size, cython.address(cursor), cython.address(header), cython.address(table))
-    if table.row_count != 1 or record[ROW_KEY_SIZE] < MARKER_KEY_BYTES:
+    if read_fields(p, at + V2_HEADER_BYTES, at + size, cython.address(fields)) != DONE:
         return
-    out[row + BATCH_MARKER] = be16(p, record[ROW_KEY] + VERSION_BYTES)
-    if record[ROW_VALUE_SIZE] >= MARKER_VALUE_BYTES:
-        out[row + BATCH_COORDINATOR_EPOCH] = be32(p, record[ROW_VALUE] + VERSION_BYTES)
+    behind = read_headers(p, fields.headers, fields.after, fields.header_count, cython.NULL, 0, False)
+    if behind != fields.after or fields.key_size < MARKER_KEY_BYTES:
+        return
+    out[row + BATCH_MARKER] = be16(p, fields.key + VERSION_BYTES)
+    if fields.value_size >= MARKER_VALUE_BYTES:
+        out[row + BATCH_COORDINATOR_EPOCH] = be32(p, fields.value + VERSION_BYTES)
 
 
 def read_frames(

@@ -266,7 +266,7 @@ def compare(table: ProducerTable, snapshot: BytesIn, start: Py_ssize_t, count: P
     """
     p = bytes_in(snapshot, SNAPSHOT_HEADER_BYTES + SNAPSHOT_ENTRY_BYTES * count)
     table.differing = table.differing_open = 0
-    for i in range(start, count):
+    for i in range(max(start, 0), count):
         to = table.differing * DIFFERING_WIDTH
         if to + DIFFERING_WIDTH > len(found):
             return i

@@ -473,8 +473,6 @@ def add_rows(
 
     Raises ValueError if a buffer is too short.
     """
-    if count <= 0 or len(payload) == 0:
-        return
     p, row, header = bytes_in(payload), int64s_in(rows, count * ROW_WIDTH), int64s_in(headers, 1)
     counted, known = int64s_out(tally, TALLY_WIDTH), distinct_out(keys)
     with cython.nogil:

@@ -8,7 +8,7 @@ from kseg.cleaner.rounds import OffsetMap
 from kseg.formats.rows import int64s
 from kseg.kernel import COMPILED
 from kseg.kernel.compact import key_map
-from kseg.kernel.compact.key_map import KeyMap, Secret
+from kseg.kernel.compact.key_map import Secret
 
 
 def put_key(offset_map: OffsetMap, key: bytes, offset: int) -> bool:
@@ -123,16 +123,7 @@ def test_the_hash_is_siphash_1_3_128() -> None:
         assert b"".join(half.to_bytes(8, "little", signed=True) for half in halves).hex() == siphash_128(data, 1, 3)
 
 
-def test_buffers_that_are_too_short_are_refused() -> None:
-    keys = KeyMap(Secret(bytes(16)))
-    with pytest.raises(ValueError, match="too few slots"):
-        keys.find(1, 2)
-    for slots, most, size in [(11, 9, 30), (10, 10, 30), (0, 0, 30), (10, 9, 29)]:
-        with pytest.raises(ValueError, match="too few slots"):
-            keys.use(int64s(size), slots, most)
-    keys.use(int64s(30), 10, 9)
-    with pytest.raises(ValueError, match="too short"):
-        keys.put(int64s(2), int64s(1), 2)
+def test_a_secret_has_its_size() -> None:
     with pytest.raises(ValueError, match="16 bytes"):
         Secret(bytes(15))
 
@@ -177,7 +168,3 @@ def test_shares_that_are_too_many_for_a_map_are_refused() -> None:
     assert OffsetMap(24 * 10, secret=bytes(16)).merge(share, 15)
     with pytest.raises(ValueError, match="offsets begin"):
         small.merge(share, -1)
-    with pytest.raises(ValueError, match="too short"):
-        part.keys.scatter(int64s(2), int64s(60))
-    with pytest.raises(ValueError, match="too short"):
-        part.keys.look_up(share, int64s(57))

@@ -37,14 +37,8 @@ def run(script, folder):
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
 
 
-def assert_passes(script, folder):
-    result = run(script, folder)
-    assert (result.returncode, result.stderr) == (0, "")
-
-
-@needs_guard
-def test_pages_that_are_gone_read_as_zeros(tmp_path):
-    script = """
+PASSING = {
+    "pages that are gone read as zeros": """
 whole = mapped("a")
 guard(whole)
 assert whole[:] == b"k" * (64 * PAGE) and not was_cut(whole)
@@ -56,13 +50,8 @@ assert whole[:] == b"k" * kept + bytes(64 * PAGE - kept)
 assert crc32c(whole) == crc32c(b"k" * kept + bytes(64 * PAGE - kept))
 unguard(whole)
 assert not was_cut(whole)
-"""
-    assert_passes(script, tmp_path)
-
-
-@needs_guard
-def test_file_is_cut_at_any_moment_under_several_readers(tmp_path):
-    script = """
+""",
+    "a file is cut at any moment under several readers": """
 for turn in range(0, 40, 4):
     whole = mapped("a", 2048)
     guard(whole)
@@ -76,13 +65,8 @@ for turn in range(0, 40, 4):
     assert whole[-1] == 0 and was_cut(whole)
     unguard(whole)
     whole.close()
-"""
-    assert_passes(script, tmp_path)
-
-
-@needs_guard
-def test_ranges_are_told_apart(tmp_path):
-    script = """
+""",
+    "ranges are told apart": """
 first, second = mapped("a"), mapped("b")
 guard(first)
 guard(memoryview(second)[PAGE // 2 :])
@@ -95,13 +79,8 @@ assert second[5 * PAGE] == 0
 guard(b"")
 unguard(b"")
 assert not was_cut(b"")
-"""
-    assert_passes(script, tmp_path)
-
-
-@needs_guard
-def test_table_is_bounded_and_reused(tmp_path):
-    script = """
+""",
+    "the table is bounded and reused": """
 whole = memoryview(mapped("a", 2048))
 for turn in range(2):
     for i in range(1024):
@@ -114,8 +93,26 @@ for turn in range(2):
         raise AssertionError("the table has no end")
     for i in range(1024):
         unguard(whole[i * PAGE : (i + 1) * PAGE])
-"""
-    assert_passes(script, tmp_path)
+""",
+    "a handler that was there is called and comes back": """
+seen = []
+signal.signal(signal.SIGBUS, lambda number, frame: seen.append(number))
+whole = mapped("a")
+guard(whole)
+os.kill(os.getpid(), signal.SIGBUS)
+assert seen == [signal.SIGBUS]
+unguard(whole)
+os.kill(os.getpid(), signal.SIGBUS)
+assert seen == [signal.SIGBUS] * 2
+""",
+}
+
+
+@needs_guard
+@pytest.mark.parametrize("script", PASSING.values(), ids=PASSING)
+def test_reading_goes_on(script, tmp_path):
+    result = run(script, tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 NOT_OURS = {
@@ -152,22 +149,6 @@ os.truncate("b", 0)
 whole[0]
 """
     assert run(script + end, tmp_path).returncode == -signal.SIGBUS
-
-
-@needs_guard
-def test_handler_that_was_there_is_called_and_comes_back(tmp_path):
-    script = """
-seen = []
-signal.signal(signal.SIGBUS, lambda number, frame: seen.append(number))
-whole = mapped("a")
-guard(whole)
-os.kill(os.getpid(), signal.SIGBUS)
-assert seen == [signal.SIGBUS]
-unguard(whole)
-os.kill(os.getpid(), signal.SIGBUS)
-assert seen == [signal.SIGBUS] * 2
-"""
-    assert_passes(script, tmp_path)
 
 
 @needs_guard

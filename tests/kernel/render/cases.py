@@ -3,10 +3,9 @@
 from pathlib import Path
 from random import Random
 
-from kernel.both import tried
 from kernel.random_segments import segment
-from kernel.rendering import batch, frames, int64s, message, real_segments, record, render, varint
-from kseg.kernel.layout.rows import FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
+from kernel.rendering import batch, frames, message, real_segments, record, render, varint
+from kseg.kernel.layout.rows import FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.render.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
 from kseg.kernel.render.rendering import Renderer
 
@@ -46,8 +45,7 @@ def lines(chance: Random) -> object:
         table[chance.randrange(len(table) // FRAME_WIDTH) * FRAME_WIDTH + FRAME_STATE] = 0
     sizes = {"out_bytes": chance.choice((MIN_OUTPUT_BYTES, 4500, 65536)), "row_count": chance.choice((1, 2, 64)),
              "header_count": chance.choice((1, 2, 64))}  # fmt: skip
-    found = [render(renderer, data, table, **sizes), renderer.batches, renderer.records]
-    return [*found, refused(data, table, flags, CONTEXT if is_json else None)]
+    return [render(renderer, data, table, **sizes), renderer.batches, renderer.records]
 
 
 def real_lines(chance: Random) -> object:
@@ -55,21 +53,6 @@ def real_lines(chance: Random) -> object:
     data, is_json = chance.choice(REAL).read_bytes(), chance.random() < 0.5
     renderer = Renderer(chance.choice(JSON_FLAGS if is_json else TEXT_FLAGS), CONTEXT if is_json else None)
     return [len(data), *render(renderer, data, frames(data))]
-
-
-def refused(data: bytes, table: memoryview, flags: int, context: tuple[bytes, ...] | None) -> object:
-    """Calls with a buffer that is one item too short, or a number outside of it."""
-    stop = len(table) // FRAME_WIDTH
-    good = [data, table, stop, int64s(ROW_WIDTH), int64s(HEADER_WIDTH), bytearray(MIN_OUTPUT_BYTES)]
-    found = []
-    for index, wrong in ((0, data[:-1]), (2, stop + 1), (3, int64s(9)), (5, bytearray(MIN_OUTPUT_BYTES - 1))):
-        found.append(tried(Renderer(flags, context).print_batches, *good[:index], wrong, *good[index + 1 :]))
-    for name, value in (("frame", -1), ("written", MIN_OUTPUT_BYTES + 1), ("written", -1)):
-        renderer = Renderer(flags, context)
-        setattr(renderer, name, value)
-        found.append(tried(renderer.print_batches, *good))
-    assert all(str(outcome).startswith("ValueError: ") for outcome in found)
-    return found
 
 
 CASES = {"lines": (lines, 200), "real_lines": (real_lines, 100)}

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.rendering import NOT_PLAIN, batch, frames, int64s, message, record, render
-from kseg.kernel.layout.headers import APPEND_TIME, CREATE_TIME
-from kseg.kernel.layout.rows import DONE, ROW_WIDTH
+from kernel.rendering import NOT_PLAIN, batch, frames, int64s, message, printed_rows, record, render
+from kseg.kernel.layout.headers import APPEND_TIME
 from kseg.kernel.render.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, DEEP
 from kseg.kernel.render.rendering import Renderer
 
@@ -56,17 +55,9 @@ def size_of(raw):
     return -1 if raw is None else len(raw)
 
 
-def printed_rows(payload, rows, magic, kind, flags, position=0):
-    """The lines of rows that have no headers."""
-    renderer, out = printer(flags), bytearray(65536)
-    renderer.origin = position
-    assert renderer.print_records(payload, rows, int64s(0), len(rows) // ROW_WIDTH, magic, kind, out) == DONE
-    return bytes(out[: renderer.written])
-
-
 def printed_value(value):
     rows = int64s([0, 0, -1, 0, -1, 3, len(value), 0, 0, 0])
-    line = printed_rows(b"..." + value + b"\xbf", rows, 2, CREATE_TIME, CONTENTS)
+    line = printed_rows(printer(CONTENTS), b"..." + value + b"\xbf", rows)
     assert line.endswith(b"}\n")
     return line.split(b'"key":null,"value":')[1][:-2]
 
@@ -229,7 +220,9 @@ def test_rows_of_older_messages_tell_their_own_timestamp_type():
     rows = []
     for kind in (0, 1, 2):
         rows += [kind, 7, -1, 0, 1, 0, -1, 0, 0, kind << 33 | 1 << 32 | 5]
-    found = [json.loads(line) for line in printed_rows(b"k", int64s(rows), 1, APPEND_TIME, 0, 99).splitlines()]
+    renderer = printer(0)
+    renderer.origin = 99
+    found = [json.loads(line) for line in printed_rows(renderer, b"k", int64s(rows), 1, APPEND_TIME).splitlines()]
     assert [line.get("timestampType") for line in found] == [None, "CreateTime", "LogAppendTime"]
     assert [line.get("timestamp") for line in found] == [None, 7, 7]
     assert all(line["position"] == 99 and "sequence" not in line and "headers" not in line for line in found)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.encoding import Encoder, mutated, uvarint
+from fuzz.batches import twist
+from kernel.encoding import Encoder, uvarint
 from kernel.rendering import NOT_PLAIN, batch, frames, int64s, message, record, render
 from kseg.decoders import decoder
 from kseg.decoders.framed import type_name
@@ -86,6 +87,14 @@ def batch_of(contents):
     return batch([record(n, n, key, value) for n, (key, value) in enumerate(contents)])
 
 
+def shown_as_decoded(name, contents, context=None, **sizes):
+    """The lines of a batch, which are those of the decoder, and the number of records that were left to it."""
+    kernel, data = Kernel(name, context), batch_of(contents)
+    shown = kernel.lines(data, **sizes)
+    assert shown == expected(name, contents, data, context)
+    return shown, kernel.left
+
+
 def versions(messages):
     for record_type, each in messages.items():
         for version in range(each.highest + 1):
@@ -111,13 +120,11 @@ def every_message(name, encoder):
 def test_every_message_is_shown_without_the_decoder(name, context):
     for seed in range(20):
         contents = list(every_message(name, Encoder(Random(seed))))
-        data = batch_of(contents)
-        kernel = Kernel(name, context)
-        assert kernel.lines(data) == expected(name, contents, data, context)
+        _, left = shown_as_decoded(name, contents, context)
         # The one exception: a floating-point number. What clients wrote into a group may not be theirs to write.
         floats = sum("QUOTA" in type_name(each) for each in CLUSTER_METADATA.values())
         garbled = sum(b"consumer" in (value or b"") for _key, value in contents)
-        assert kernel.left <= (floats if name == "cluster-metadata" else garbled)
+        assert left <= (floats if name == "cluster-metadata" else garbled)
 
 
 @pytest.mark.sampled(3)
@@ -130,14 +137,13 @@ def test_odd_and_broken_messages(name, context, seed):
     random.shuffle(contents)
     broken = [
         (
-            key and random.choice((key, key, mutated(random, key))),
-            value and random.choice((value, mutated(random, value))),
+            key and random.choice((key, key, twist(key, random))),
+            value and random.choice((value, twist(value, random))),
         )
         for key, value in contents[:12]
     ]
-    data = batch_of(broken)
     sizes = {"out_bytes": random.choice((4096, 5000, 65536)), "row_count": random.choice((1, 5, 64))}
-    assert Kernel(name, context).lines(data, **sizes) == expected(name, broken, data, context)
+    shown_as_decoded(name, broken, context, **sizes)
 
 
 @pytest.mark.sampled(2)
@@ -147,10 +153,8 @@ def test_odd_and_broken_messages(name, context, seed):
     value=st.none() | st.binary(max_size=60).map(lambda raw: b"\x00" + raw) | st.binary(max_size=60),
 )
 def test_any_bytes(name, key, value):
-    contents = [(key, value)]
-    data = batch_of(contents)
     for context in (None, CONTEXT):
-        assert Kernel(name, context).lines(data) == expected(name, contents, data, context)
+        shown_as_decoded(name, [(key, value)], context)
 
 
 @pytest.mark.parametrize("context", [None, CONTEXT], ids=["text", "json"])
@@ -171,8 +175,7 @@ def test_types_and_versions_beyond_the_tables(name, context):
             known = record_type if record_type in keys else min(keys)
             key = struct.pack(">h", record_type) + encoder.message(keys[known], known)
             contents.append((key, struct.pack(">h", version) + body))
-    data = batch_of(contents)
-    assert Kernel(name, context).lines(data, out_bytes=1 << 20) == expected(name, contents, data, context)
+    shown_as_decoded(name, contents, context, out_bytes=1 << 20)
 
 
 def member(subscription, assignment):
@@ -202,11 +205,8 @@ def test_protocols_of_members(protocol):
         (b"\x00\x00", b"\x00\x00"),
     ):
         contents = [(b"\x00\x02\x00\x01g", head + struct.pack(">i", 1) + member(*pair))]
-        data = batch_of(contents)
-        kernel = Kernel("offsets")
-        shown = kernel.lines(data)
-        assert shown == expected("offsets", contents, data, None)
-        left += kernel.left
+        shown, more = shown_as_decoded("offsets", contents)
+        left += more
     assert (b'"topics":' in shown, left) == (False, 4 if protocol == b"consumer" else 0)
 
 
@@ -221,12 +221,8 @@ def test_a_struct_under_a_tag_that_has_its_default_is_left_out():
         b"\x00": (False, 0),
     }
     for tags, (is_shown, left) in tagged.items():
-        contents = [(key, body + tags)]
-        data = batch_of(contents)
-        kernel = Kernel("offsets")
-        shown = kernel.lines(data)
-        assert shown == expected("offsets", contents, data, None)
-        assert (b"classicMemberMetadata" in shown, kernel.left) == (is_shown, left)
+        shown, count = shown_as_decoded("offsets", [(key, body + tags)])
+        assert (b"classicMemberMetadata" in shown, count) == (is_shown, left)
 
 
 def marker(kind, key_version=0, version=0, epoch=7, more=b""):
@@ -277,14 +273,10 @@ def test_records_left_to_the_caller_among_others():
     value = b"\x00\x03" + struct.pack(">qi", 5, -1) + b"\x00\x05" + b"meta\xff" + bytes(8)
     contents = [(OFFSET_KEY, value[: 18 + 2 * (n % 3)] if n % 3 else value) for n in range(200)]
     contents += [(OFFSET_KEY, None), (b"\x00\x63", b""), (None, b"x"), (OFFSET_KEY, b"\x00\x00" + bytes(18))] * 50
-    data = batch_of(contents)
     for context in (None, CONTEXT):
         for out_bytes, row_count in ((4096, 1), (4096, 7), (9000, 64), (1 << 20, 1000)):
-            kernel = Kernel("offsets", context)
-            assert kernel.lines(data, out_bytes=out_bytes, row_count=row_count) == expected(
-                "offsets", contents, data, context
-            )
-            assert kernel.left == 300
+            _, left = shown_as_decoded("offsets", contents, context, out_bytes=out_bytes, row_count=row_count)
+            assert left == 300
 
 
 def test_a_message_larger_than_the_output():
@@ -292,21 +284,14 @@ def test_a_message_larger_than_the_output():
     value = b"\x00\x01" + struct.pack(">qh", 5, len(metadata)) + metadata + bytes(16)
     topics = b"\x00\x00" + uvarint(9001) + b"\x02x" * 9000 + struct.pack(">qq", 1, 2) + b"\x00"
     contents = [(OFFSET_KEY, value), (b"\x00\x10\x00\x01g\x00\x01r", topics), (OFFSET_KEY, value)]
-    data = batch_of(contents)
     for context in (None, CONTEXT):
-        kernel = Kernel("offsets", context)
-        assert kernel.lines(data, out_bytes=4096) == expected("offsets", contents, data, context)
-        assert kernel.left == 0
+        assert shown_as_decoded("offsets", contents, context, out_bytes=4096)[1] == 0
 
 
 @pytest.mark.parametrize("count", [0x7FFFFFFF, 1 << 20, -2])
 def test_a_claimed_count_is_the_decoders_to_refuse(count):
     value = b"\x00\x00" + uvarint(count & 0xFFFFFFFF) + b"\x02x" * 40
-    contents = [(b"\x00\x10\x00\x01g\x00\x01r", value)]
-    data = batch_of(contents)
-    kernel = Kernel("offsets")
-    assert kernel.lines(data, out_bytes=4096) == expected("offsets", contents, data, None)
-    assert kernel.left == 1
+    assert shown_as_decoded("offsets", [(b"\x00\x10\x00\x01g\x00\x01r", value)], out_bytes=4096)[1] == 1
 
 
 def test_older_messages():

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kernel.rendering import NOT_PLAIN, batch, frames, int64s, message, record, render
+from kernel.rendering import NOT_PLAIN, batch, frames, int64s, message, printed_rows, record, render
 from kseg.kernel.layout.headers import APPEND_TIME, CREATE_TIME
-from kseg.kernel.layout.rows import DONE, ROW_WIDTH
+from kseg.kernel.layout.rows import ROW_WIDTH
 from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
 from kseg.kernel.render.rendering import Renderer
 
@@ -30,18 +30,9 @@ def lines(data, flags, **sizes):
     return piece
 
 
-def printed_rows(payload, rows, magic, kind, flags, out_bytes=65536):
-    """The lines of rows that have no headers."""
-    renderer, out = Renderer(flags), bytearray(out_bytes)
-    count = len(rows) // ROW_WIDTH
-    assert renderer.print_records(payload, rows, int64s(0), count, magic, kind, out) == DONE
-    assert (renderer.record, renderer.records) == (count, count)
-    return bytes(out[: renderer.written])
-
-
 def printed_value(value, flags=0):
     rows = int64s([0, 0, -1, 0, -1, 3, len(value), 0, 0, 0])
-    line = printed_rows(b"..." + value + b"\xbf", rows, 2, CREATE_TIME, flags | CONTENTS | SKIP_METADATA)
+    line = printed_rows(Renderer(flags | CONTENTS | SKIP_METADATA), b"..." + value + b"\xbf", rows)
     assert line.startswith(b"| payload: ")
     assert line.endswith(b"\n")
     return line[11:-1]
@@ -184,7 +175,7 @@ def test_skipped_metadata_leaves_blank_lines():
 
 def test_rows_of_older_messages():
     rows = int64s([41, -1, -1, 0, 3, 3, -1, 0, 0, 0xFFFFFFFF, 42, 5, -1, 0, 0, 0, 1, 0, 0, 1 << 32 | 1 << 33 | 7])
-    assert printed_rows(b"keyv", rows, 1, APPEND_TIME, CONTENTS, 4096) == (
+    assert printed_rows(Renderer(CONTENTS), b"keyv", rows, 1, APPEND_TIME, 4096) == (
         b"| offset: 41 LogAppendTime: -1 keySize: 3 valueSize: -1 isValid: false crc: 4294967295 key: key\n"
         b"| offset: 42 LogAppendTime: 5 keySize: 0 valueSize: 1 isValid: true crc: 7 key:  payload: k\n"
     )
@@ -201,13 +192,11 @@ EDGES = [sign * (10**k + d) for k in range(19) for d in (-1, 0, 1) for sign in (
 @example([(10**a + 10**b, 0, 0) for a in range(18) for b in range(a)])  # zeros inside
 def test_any_numbers(columns):
     rows = int64s([value for row in columns for value in (*row, 0, -1, 0, -1, 0, 0, 0)])
-    assert printed_rows(b"", rows, 2, CREATE_TIME, 0).decode() == "".join(
+    assert printed_rows(Renderer(), b"", rows).decode() == "".join(
         f"| offset: {o} CreateTime: {t} keySize: -1 valueSize: -1 sequence: {s} headerKeys: []\n" for o, t, s in columns
     )
 
 
-def test_rows_that_do_not_exist_are_refused():
-    whole = batch([record(0)])
-    for stop, kind, decodes in ((2, CREATE_TIME, False), (1, 3, False), (1, CREATE_TIME, True)):
-        with pytest.raises(ValueError):
-            Renderer(0).print_records(whole, int64s(10), int64s(0), stop, 2, kind, bytearray(4096), decodes)
+def test_nothing_is_decoded_without_a_program():
+    with pytest.raises(ValueError, match="no program"):
+        Renderer().print_records(b"k", int64s(ROW_WIDTH), int64s(0), 1, 2, CREATE_TIME, bytearray(4096), True)

@@ -4,6 +4,7 @@ import struct
 from random import Random
 from zlib import crc32
 
+from fuzz.batches import out_of_place
 from kernel.batch_rows import batch_rows
 from kernel.both import number, tried
 from kernel.random_segments import segment
@@ -24,26 +25,6 @@ FIELDS = (
 """Positions and types of fields of headers of any magic."""
 
 
-def damaged(chance: Random, data: bytes) -> bytes:
-    """Bytes with some changes of the kinds that disks make."""
-    found = bytearray(data)
-    for _ in range(chance.choice((0, 1, 1, 2))):
-        at, kind = chance.randrange(len(found)) if found else 0, chance.randrange(6)
-        if kind == 0 and found:
-            found[at] ^= 1 << chance.randrange(8)
-        elif kind == 1:
-            found[at : at + 4] = struct.pack(">i", chance.choice((-1, 0, 1, 14, 49, 50, 0x7FFFFFFF)))
-        elif kind == 2:
-            del found[at + 20 :]
-        elif kind == 3:
-            found[at:at] = chance.choice((bytes(70), chance.randbytes(70), b"\0" * 3))
-        elif kind == 4:
-            del found[at : at + chance.randrange(1, 60)]
-        else:
-            found[at : at + 70] = bytes(len(found[at : at + 70]))
-    return bytes(found)
-
-
 def messages_07(chance: Random) -> bytes:
     parts = []
     for _ in range(chance.choice((1, 3, 9))):
@@ -56,7 +37,8 @@ def messages_07(chance: Random) -> bytes:
 def scans(chance: Random) -> object:
     """Frames found with and without judgement of broken ones; then their headers, counts and offsets."""
     is_07 = chance.random() < 0.2
-    data = damaged(chance, messages_07(chance) if is_07 else segment(chance) + segment(chance))
+    data = messages_07(chance) if is_07 else segment(chance) + segment(chance)
+    data = out_of_place(data, chance) if chance.random() < 0.75 else data
     options = chance.choice((0, 0, 0, WALK_RECORDS, SKIP_CHECKSUMS, LONG_RUNS))
     scan, found = FrameScan(is_07, options), []
     if chance.random() < 0.7:
@@ -65,7 +47,6 @@ def scans(chance: Random) -> object:
     scan.budget = chance.choice((0, 0, 1, 200))
     rows = int64s(FRAME_WIDTH * chance.choice((1, 3, 30)))
     end = len(data) - chance.choice((0, 0, 0, 1, 17))
-    found.append(tried(frames.scan, scan, data, len(data) + 1, rows))
     everything: list[int] = []
     for _ in range(80):
         status = frames.scan(scan, data, end, rows)
@@ -80,28 +61,17 @@ def scans(chance: Random) -> object:
             if at < 0:
                 break
             scan.position = at
-    found.append(
-        [tried(frames.find, FrameScan(is_07), data, start, end, end) for start in (-1, 0, 1, 60, end - 1, end)]
-    )
+    found.append([frames.find(FrameScan(is_07), data, start, end, end) for start in (-1, 0, 1, 60, end - 1, end)])
     return [*found, read(chance, data, everything, is_07)]
 
 
 def read(chance: Random, data: bytes, table: list[int], is_07: bool) -> object:
     frame_rows, count = int64s(table or FRAME_WIDTH), len(table) // FRAME_WIDTH
     out, origin = int64s(BATCH_WIDTH * count), chance.choice((0, 1000))
-    found: list[object] = [
-        tried(headers.read, data, frame_rows, count + 1, is_07, origin, int64s(BATCH_WIDTH * (count + 1))),
-        tried(headers.read, data, frame_rows, count, is_07, origin, out[:-1] if count else out),
-        tried(headers.read, data, frame_rows, count, is_07, origin, out),
-        out.tolist(),
-    ]
-    if count:
-        end = table[-FRAME_WIDTH] + table[1 - FRAME_WIDTH]
-        found.append(
-            tried(headers.read, data[: end - 1], frame_rows, count, is_07, origin, int64s(BATCH_WIDTH * count))
-        )
-        found += [counts(chance, data, frame_rows, count, is_07), offsets(chance, out, count)]
-    return found
+    headers.read(data, frame_rows, count, is_07, origin, out)
+    if not count:
+        return out.tolist()
+    return [out.tolist(), counts(chance, data, frame_rows, count, is_07), offsets(chance, out, count)]
 
 
 def counts(chance: Random, data: bytes, table: memoryview, count: int, is_07: bool) -> object:
@@ -111,12 +81,6 @@ def counts(chance: Random, data: bytes, table: memoryview, count: int, is_07: bo
     rows, headers_out = int64s(ROW_WIDTH * chance.choice((1, 2, 20))), int64s(HEADER_WIDTH * chance.choice((1, 2, 60)))
     buffers = counted, producers, keys, rows, headers_out
     found: list[object] = []
-    for k, length in enumerate((TALLY_WIDTH, TABLE, TABLE, ROW_WIDTH, HEADER_WIDTH)):
-        short = [*buffers]
-        short[k] = short[k][: length - 1]
-        found.append(tried(tally.add_frames, data, table, 0, count, is_07, *short))
-    found.append(tried(tally.add_frames, data, table, 0, count + 1, is_07, *buffers))
-    found.append(tried(tally.add_frames, data, table, -1, count, is_07, *buffers))
     first = 0
     while first < count:
         done = tally.add_frames(data, table, first, count, is_07, *buffers)
@@ -131,11 +95,6 @@ def offsets(chance: Random, rows: memoryview, count: int) -> object:
     last = chance.choice(((1 << 63) - 1, rows[5], rows[len(rows) - BATCH_WIDTH + 5], rows[len(rows) - BATCH_WIDTH + 4]))
     wanted, out, found = int64s([first, last, 0, 0]), int64s(chance.choice((1, 2, 7))), []
     progress = HeaderOffsets(chance.choice((0, 6, 7, 14, 1 << 20)))
-    for arguments in (
-        (rows, count + 1, wanted, out, 0), (rows, count, wanted[:3], out, 0), (rows, count, wanted, out, -1),
-        (rows, count, wanted, out, len(out) + 1), (rows, -1, wanted, out, 0),
-    ):  # fmt: skip
-        found.append(tried(progress.fill, *arguments))
     for _ in range(40):
         end = progress.fill(rows, count, wanted, out, 0)
         found += [end, out[:end].tolist(), progress.batch, progress.delta, progress.next_given(rows, count)]

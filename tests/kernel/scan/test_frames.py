@@ -1,7 +1,9 @@
-"""Where a frame could begin, what headers say, and how zeros are counted: against the plainest way to tell each."""
+"""Where a frame could begin, what headers say and which may follow, and how zeros are counted: against the plainest way
+to tell each."""
 
 import random
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,10 +11,10 @@ from hypothesis import strategies as st
 
 from kernel.rendering import batch, int64s, message, record
 from kseg.kernel import COMPILED
-from kseg.kernel.layout.rows import DONE, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.layout.rows import DONE, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, IRREGULAR
 from kseg.kernel.scan import frames
 from kseg.kernel.scan.checksums import crc32, crc32c
-from kseg.kernel.scan.frames import FrameScan
+from kseg.kernel.scan.frames import FrameScan, continues, offset_continues
 
 GOOD = batch([record(0, value=b"value")])
 NEEDS_COMPILED = pytest.mark.skipif(not COMPILED, reason="so many bytes take the interpreted kernel too long")
@@ -263,6 +265,12 @@ def test_frames_whose_crc_is_wrong_are_judged_by_where_they_lead():
     assert judged(wrong(outer) + wrong(batch([record(0)], base_offset=5)) + b"x" * 99)[1:] == ([], 0)
 
 
+def test_a_broken_message_of_07_at_the_end_has_no_offset_to_look_at():
+    """It is shorter than the header of a batch: no byte behind the file is read."""
+    broken = (6).to_bytes(4, "big") + bytes(5) + b"v"
+    assert judged(broken + b"xyz", v07=True) == (IRREGULAR, [], 0)
+
+
 def test_frames_are_judged_only_on_request():
     assert judged(wrong(GOOD) + GOOD, largest=0)[1:] == ([], 0)
     assert judged(wrong(GOOD) + GOOD, anchor=-1)[1:] == ([], 0)
@@ -270,12 +278,25 @@ def test_frames_are_judged_only_on_request():
     assert judged(wrong(GOOD) + GOOD, largest=len(GOOD) - 12)[1:] == ([(0, 0), (len(GOOD), 1)], 2 * len(GOOD))
 
 
-def test_prefix_tables_that_are_too_short_are_refused():
-    scan, data = FrameScan(), GOOD * 20
-    scan.use_prefixes(0, len(GOOD))
-    with pytest.raises(ValueError):
-        frames.find(scan, data, 0, 1, len(data))
-    with pytest.raises(ValueError):
-        frames.scan(scan, data, len(data), int64s(FRAME_WIDTH))
-    scan.forget_prefixes()
-    assert frames.find(scan, data, 0, 1, len(data)) == 0
+LOG = Path(__file__).resolve().parents[3] / "testdata/log-directories/4.3.1/logs/dplain-0/00000000000000000046.log"
+HEAD = LOG.read_bytes()[:61]
+FIRST = 46
+
+
+@pytest.mark.parametrize(
+    ("offset", "last_offset", "expected"),
+    [
+        (0, -1, True), (5, -1, True), (-1, -1, False),
+        (5, 4, True), (5, 5, False), (5, 6, False),
+        ((1 << 31) + 4, 5, True), ((1 << 31) + 5, 5, False),
+    ],
+)  # fmt: skip
+def test_offsets_rise_by_no_more_than_a_batch_can_hold(offset: int, last_offset: int, expected: bool) -> None:
+    assert offset_continues(offset, last_offset) is expected
+
+
+@pytest.mark.parametrize(
+    ("last_offset", "expected"), [(-1, True), (0, True), (FIRST - 1, True), (FIRST, False), (FIRST + 1, False)]
+)
+def test_a_real_header_continues_what_ends_below_it(last_offset: int, expected: bool) -> None:
+    assert continues(HEAD, last_offset) is expected

@@ -1,15 +1,17 @@
-"""Rows of header fields, of batches and messages that are built field by field."""
+"""Rows of header fields, of batches and messages that are built field by field, and their fingerprints."""
 
 import struct
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.rendering import batch, frames, int64s, message, record
+from kernel.rendering import batch, frames, header_rows, int64s, message, record
 from kseg.kernel.layout import rows as native
 from kseg.kernel.layout.rows import BATCH_WIDTH
 from kseg.kernel.scan import headers
+from kseg.verification.manifest import Block
 
 FIELDS = {
     name.removeprefix("BATCH_"): value
@@ -28,8 +30,8 @@ def read(data, found=None, is_07=False, origin=0):
     return [{name: rows[i * BATCH_WIDTH + column] for name, column in FIELDS.items()} for i in range(count)]
 
 
-def control_record(kind, coordinator_epoch=7, delta=0):
-    return record(delta, key=struct.pack(">hh", 0, kind), value=struct.pack(">hi", 0, coordinator_epoch))
+def control_record(kind, headers=()):
+    return record(0, key=struct.pack(">hh", 0, kind), value=struct.pack(">hi", 0, 7), headers=headers)
 
 
 def test_fields_of_v2():
@@ -79,8 +81,10 @@ def test_offsets_are_added_as_java_adds_them(base, delta, last):
 
 @pytest.mark.parametrize("kind", [ABORT, COMMIT, 2, 3])
 def test_markers(kind):
-    (row,) = read(batch([control_record(kind)], attributes=32))
-    assert (row["MARKER"], row["COORDINATOR_EPOCH"]) == (kind, 7)
+    """With any number of headers: Kafka does not look at them."""
+    for some in ((), ((b"h", b""),), ((b"h", b""), (b"i", None))):
+        (row,) = read(batch([control_record(kind, headers=some)], attributes=32))
+        assert (row["MARKER"], row["COORDINATOR_EPOCH"]) == (kind, 7)
 
 
 @pytest.mark.parametrize(
@@ -112,3 +116,23 @@ def test_no_control_batch_reads_beyond_its_end(records, count):
     (row,) = read(data)
     assert row["COUNT"] == count
     assert read(data + b"\xff" * 50, frames(data))[0] == row
+
+
+def packed(data, origin=0):
+    rows, count = header_rows(data, origin)
+    out = bytearray(count * headers.MAX_FINGERPRINT_BYTES)
+    return bytes(out[: headers.pack_fingerprints(data, rows, count, origin, out)]), count
+
+
+@given(st.lists(st.tuples(st.integers(-(1 << 63), (1 << 63) - 1), st.integers(0, 300)), min_size=1, max_size=8))
+def test_what_is_packed_can_be_read(batches):
+    made = [batch([record(0, value=bytes(size))], base_offset=offset) for offset, size in batches]
+    data = b"".join(made)
+    fingerprint, count = packed(data, origin=77)
+    block = Block(77, len(data), bytes(32), count, 0, 0, fingerprint)
+    found = list(block.batches())
+    assert block.is_sound()
+    assert [part.crc for part in found] == [crc32c(part) for part in made]
+    assert [part.size for part in found] == [len(part) for part in made]
+    assert [part.last_offset for part in found] == [offset for offset, _ in batches]
+    assert found[0].position == 77

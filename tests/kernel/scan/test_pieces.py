@@ -167,8 +167,6 @@ def test_pieces_exclude_each_other_unless_what_overlaps_may_be_versions() -> Non
         assert contradict(flat(rows), 0, 1, flat([other]), 0, 1) is not is_one
     apart = [*row[:4], 105, 109, *row[6:]]
     assert not contradict(flat(rows), 0, 1, flat([apart, row]), 0, 2)
-    with pytest.raises(ValueError, match="too short"):
-        contradict(flat(rows), 0, 2, flat(rows), 0, 1)
 
 
 @pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 9000])
@@ -231,8 +229,6 @@ def test_blocks_that_may_begin_files_or_directories(step: int) -> None:
     found = marks[: mark_blocks(data, len(data), step, marks)].tolist()
     expected = {i * step: mark for i, mark in enumerate(BEGINNINGS.values()) if mark}
     assert dict(zip(found[::2], found[1::2], strict=True)) == expected
-    with pytest.raises(ValueError, match="too short"):
-        mark_blocks(data, len(data) + 1, step, marks)
 
 
 def test_a_block_that_ends_early_may_be_anything() -> None:

@@ -114,8 +114,8 @@ def test_a_call_ends_after_a_stretch_whatever_is_in_it():
     assert max(counts) <= 14
 
 
-def follow(scan, window_bytes=100, frames=FRAME_WIDTH, headers=0):
-    return scan.follow(100, bytearray(window_bytes), int64s(frames), int64s(headers))
+def follow(scan):
+    return scan.follow(100, bytearray(100), int64s(FRAME_WIDTH), int64s(0))
 
 
 def test_an_error_of_the_system_is_raised():
@@ -125,21 +125,3 @@ def test_an_error_of_the_system_is_raised():
     with pytest.raises(OSError) as raised:
         follow(WindowedScan(descriptor, 0, 100, 0))
     assert raised.value.errno == errno.EBADF
-
-
-@pytest.mark.parametrize(
-    ("sizes", "filled", "header_count"),
-    [
-        ({"window_bytes": 0}, 0, 0),
-        ({"frames": FRAME_WIDTH - 1}, 0, 0),
-        ({}, 101, 0),
-        ({"headers": BATCH_WIDTH}, 0, 2),
-    ],
-    ids=["no window", "no row of a frame", "beyond the window", "beyond the headers"],
-)
-def test_what_does_not_fit_together_is_refused(sizes, filled, header_count):
-    with opened(b"x" * 50) as file:
-        scan = WindowedScan(file.fileno(), 0, 100, 0)
-        scan.filled, scan.header_count = filled, header_count
-        with pytest.raises(ValueError):
-            follow(scan, **sizes)

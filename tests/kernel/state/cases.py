@@ -5,16 +5,8 @@ from random import Random
 
 from kernel.batch_rows import batch_rows
 from kernel.both import tried
-from kernel.rendering import int64s
-from kseg.kernel.layout.rows import (
-    BATCH_LAST_OFFSET,
-    BATCH_MAX_TIMESTAMP,
-    BATCH_POSITION,
-    BATCH_WIDTH,
-    DONE,
-    HEADER_WIDTH,
-    ROW_WIDTH,
-)
+from kernel.rendering import int64s, laid_out
+from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAX_TIMESTAMP, BATCH_POSITION, BATCH_WIDTH, DONE
 from kseg.kernel.scan import headers as chain
 from kseg.kernel.scan.headers import EVENT_WIDTH
 from kseg.kernel.state import indexing, producers, replicas, tally
@@ -59,8 +51,8 @@ def chains(chance: Random) -> object:
     found: list[object] = []
     cut = chance.randrange(25)
     for part in (rows[: cut * BATCH_WIDTH], rows[cut * BATCH_WIDTH :]):
-        found += [tried(chain.follow, int64s(part), len(part) // BATCH_WIDTH + extra, check) for extra in (0, 1)]
-        found += [check.written(), list(check.totals), state_of(check, CHAIN_STATE)]
+        found += [chain.follow(int64s(part), len(part) // BATCH_WIDTH, check), check.written(), list(check.totals)]
+        found.append(state_of(check, CHAIN_STATE))
     return found
 
 
@@ -77,8 +69,6 @@ def table_of(chance: Random) -> producers.ProducerTable:
 def replays(chance: Random) -> object:
     rows = int64s(batch_rows(chance, 40, chance.choice((0, 0, 7)), chance.choice((0.0, 0.05, 0.2, 0.5))))
     table, row, found = table_of(chance), 0, []
-    found.append(tried(producers.replay, table, rows, 0, 41))
-    found.append(tried(producers.replay, table, rows, -1, 2))
     capacity, step = 2, chance.choice((1, 3, 40))
     for _ in range(90):
         stop = min(row + step, 40)
@@ -114,9 +104,9 @@ def snapshots(chance: Random, table: producers.ProducerTable) -> object:
     found = []
     for width in (0, 1, 2, 4, 100):
         out = int64s(width)
-        found += [tried(producers.compare, table, data, 0, len(entries), out), out.tolist()]
+        found += [producers.compare(table, data, 0, len(entries), out), out.tolist()]
         found += [table.differing, table.differing_open]
-    return [*found, tried(producers.compare, table, data[:-1], 0, len(entries) + (not entries), int64s(2))]
+    return found
 
 
 def indexes(chance: Random) -> object:
@@ -149,11 +139,9 @@ def indexes(chance: Random) -> object:
     def move() -> None:
         at = walk.next
         loaded = min(window, len(entries) - at)
-        found.append(tried(walk.move, at, loaded, data[at * width : (at + loaded) * width - 1]))
         walk.move(at, loaded, data[at * width : (at + loaded) * width] or bytes(width))
 
     move()
-    found.append(tried(indexing.follow, walk, int64s(rows), 0, count + 1))
     while True:
         row = indexing.follow(walk, int64s(rows), row, count)
         found += [row, walk.written(), list(walk.totals), state_of(walk, WALK_STATE)]
@@ -169,17 +157,16 @@ def indexes(chance: Random) -> object:
 
 
 def builds(chance: Random) -> object:
-    """Indexes made from rows, with buffers that are as long as they must be, and one byte shorter."""
+    """Indexes made from rows."""
     base, count = chance.choice((0, 0, 5)), 12
     rows = batch_rows(chance, count, base, chance.choice((0.0, 0.1)))
     interval = chance.choice((0, 77, 78, 99, 100, 300))
     flags = [chance.random() < 0.4, chance.random() < 0.8, chance.random() < 0.3]
     found: list[object] = []
     build = indexing.IndexBuild(base, interval, *flags)
-    for size, offset_bytes, time_bytes in ((16, 8, 12), (15, 8, 12), (16, 7, 12), (16, 8, 11), (16, 8, 12)):
-        offsets, times = bytearray(offset_bytes * count), bytearray(time_bytes * count)
-        part = int64s(rows)[: count * size]
-        found += [tried(indexing.index, part, count, build, offsets, times), offsets.hex(), times.hex()]
+    for _ in range(2):
+        offsets, times = bytearray(indexing.OFFSETS * count), bytearray(indexing.TIMES * count)
+        found += [indexing.index(int64s(rows), count, build, offsets, times), offsets.hex(), times.hex()]
         found.append(state_of(build, BUILD_STATE))
     return found
 
@@ -188,9 +175,6 @@ def changes(chance: Random) -> object:
     rows, state, found = int64s(batch_rows(chance, 20)), indexing.EpochState(), []
     width = chance.choice((1, 2, 3, 9))
     out, row = int64s(3 * width), 0
-    found.append(tried(indexing.changes, rows, 0, 21, state, out))
-    found.append(tried(indexing.changes, rows, 0, 20, state, out[:2]))
-    found.append(tried(indexing.changes, rows, -1, 20, state, out))
     while row < 20:
         row = indexing.changes(rows, row, 20, state, out)
         found += [row, state.found, state.epoch, state.last_offset, out.tolist()]
@@ -202,11 +186,8 @@ def counts(chance: Random) -> object:
     for at in range(0, len(rows), BATCH_WIDTH):
         rows[at + 2] = chance.choice((0, 1, 2, 2, 3, -1))
     is_07 = chance.random() < 0.3
-    refused = [
-        tried(tally.count_forms, rows, 21, is_07, found),
-        tried(tally.count_forms, rows, 20, is_07, found[:-1]),
-    ]
-    return refused, tried(tally.count_forms, rows, chance.choice((0, 7, 20)), is_07, found), found.tolist()
+    tally.count_forms(rows, chance.choice((0, 7, 20)), is_07, found)
+    return found.tolist()
 
 
 def packs(chance: Random) -> object:
@@ -216,13 +197,7 @@ def packs(chance: Random) -> object:
     size = rows[-BATCH_WIDTH] + rows[1 - BATCH_WIDTH] - origin
     data, out = chance.randbytes(size), bytearray(5 * chain.MAX_FINGERPRINT_BYTES)
     table = int64s(rows)
-    found = [
-        tried(chain.pack_fingerprints, data[:-1], table, 5, origin, out),
-        tried(chain.pack_fingerprints, data, table, 5, origin + 1, out),
-        tried(chain.pack_fingerprints, data, table, 6, origin, out),
-        tried(chain.pack_fingerprints, data, table, 5, origin, out[:-1]),
-    ]
-    return found, tried(chain.pack_fingerprints, data, table, 5, origin, out), out.hex()
+    return chain.pack_fingerprints(data, table, 5, origin, out), out.hex()
 
 
 def values(chance: Random) -> object:
@@ -237,36 +212,30 @@ def values(chance: Random) -> object:
         small = int64s(table + length)
         small[1], small[3] = cap, mask
         refused.append(tried(tally.add, small, b"x"))
-    refused.append(tried(tally.add, found[: table - 1], b"x"))
     held = [(at, value) for at, value in enumerate(found.tolist()) if value]
     return registers, held, refused
 
 
-def laid_out(chance: Random, offsets: list[int]) -> tuple[bytes, memoryview, memoryview, int]:
+def records(chance: Random, offsets: list[int]) -> tuple[bytes, memoryview, memoryview, int]:
     """(payload, rows, headers, count) of records whose fields are equal more often than not."""
-    payload, rows, headers = b"-kkeyvalue", [], []
-    spans = ((0, -1), (1, 0), (1, 1), (2, 1), (2, 3), (5, 5), (5, 4))
-    for offset in offsets:
-        count = chance.choice((0, 0, 0, 0, 1, 2))
-        place = len(headers) // HEADER_WIDTH
-        for _ in range(count):
-            headers += [*chance.choice(spans[1:3]), *chance.choice(spans[:3])]
-        key, value = chance.choice(((1, 1), (1, 1), (2, 1), *spans)), chance.choice(((5, 5), (5, 5), *spans))
-        rows += [offset, chance.choice((5, 5, 5, 5, 6, -1)), -1, *key, *value, place, count, 0]
-    return payload, int64s(rows or ROW_WIDTH), int64s(headers or HEADER_WIDTH), len(offsets)
+    texts = (None, b"", b"k", b"key", b"value", b"valu")
+    return laid_out(
+        (
+            offset, chance.choice((5, 5, 5, 5, 6, -1)), chance.choice((b"k", b"k", b"k", *texts)),
+            chance.choice((b"value", b"value", *texts)),
+            [(chance.choice((b"", b"k")), chance.choice(texts[:3])) for _ in range(chance.choice((0, 0, 0, 0, 1, 2)))],
+        )
+        for offset in offsets
+    )  # fmt: skip
 
 
 def comparisons(chance: Random) -> object:
     """Records of two replicas, with out for a few events at a time."""
-    sides = [laid_out(chance, sorted(chance.sample(range(14), chance.randrange(12)))) for _ in range(2)]
-    payload, rows, headers, count = sides[0]
-    short = ((b"", rows, headers), (payload, rows[:-1], headers), (payload, rows, headers[:0]))
-    found = [tried(lambda *parts: replicas.Side(*parts).count, *parts, count + (not count)) for parts in short]
-    found.append(tried(lambda: replicas.Side(payload, rows, headers, count, -1).next))
-    found.append(tried(lambda: replicas.RecordComparison(int64s(replicas.EVENT_WIDTH - 1)).events))
+    sides = [records(chance, sorted(chance.sample(range(14), chance.randrange(12)))) for _ in range(2)]
     one, other = (replicas.Side(*parts, chance.choice((0, 0, 0, 1))) for parts in sides)
     state = replicas.RecordComparison(int64s(replicas.EVENT_WIDTH * chance.choice((1, 2, 30))))
     state.begin(chance.random() < 0.2)
+    found: list[object] = []
     for _ in range(60):
         status = replicas.compare(one, other, state)
         found += [status, one.next, other.next, [state.event(number) for number in range(state.events)]]
@@ -289,22 +258,13 @@ def tallies(chance: Random) -> object:
             data[4] = chance.randrange(2)
             data[21:23] = bytes([0, chance.choice((0, 1, 4, 8, 16, 32, 64))])[: max(length - 21, 0)]
             found.append(tried(tally.add_batch, bytes(data[:length]), magic, counted, seen))
-    payload, rows, heads, count = laid_out(chance, [chance.choice((-5, 0, 1, 2, 3, 9, 1 << 62)) for _ in range(6)])
+    payload, rows, heads, count = records(chance, [chance.choice((-5, 0, 1, 2, 3, 9, 1 << 62)) for _ in range(6)])
     for is_control in (False, True):
         for has_offsets in (False, True):
-            found.append(tried(tally.add_rows, payload, rows, heads, count, counted, seen, is_control, has_offsets))
-    found += [tried(tally.add_rows, payload, rows[:-1], heads, count, counted, seen, False, True)]
-    found += [tried(tally.add_rows, payload, rows, heads[:0], count, counted, seen, False, True)]
-    found += [tried(tally.add_rows, payload, rows, heads, count, counted[:-1], seen, False, True)]
-    found += [tried(tally.add_rows, b"", rows, heads, count, counted, seen, False, True)]
-    for of_records in (False, True):
-        found += [tried(tally.largest_of, buffer, of_records) for buffer in (counted, counted[:-1])]
-    found += [tried(tally.header_keys, buffer) for buffer in (counted, counted[:-1])]
-    for which in (-1, 0, 3, 4):
-        found.append(
-            tried(tally.add_size, counted, which, chance.choice((-1, 0, 1, 31, 32, 63, 64, 65, 127, 128, 1 << 40)))
-        )
-    found.append(tried(tally.add_size, counted[:-1], 0, 1))
+            tally.add_rows(payload, rows, heads, count, counted, seen, is_control, has_offsets)
+    found += [tally.largest_of(counted, False), tally.largest_of(counted, True), tally.header_keys(counted)]
+    for which in (0, 3):
+        tally.add_size(counted, which, chance.choice((-1, 0, 1, 31, 32, 63, 64, 65, 127, 128, 1 << 40)))
     return [*found, *([(at, value) for at, value in enumerate(one.tolist()) if value] for one in (counted, seen))]
 
 

@@ -4,44 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.rendering import int64s
-from kseg.kernel.layout.rows import (
-    DONE,
-    HEADER_KEY_SIZE,
-    HEADER_VALUE_SIZE,
-    ROW_HEADER_COUNT,
-    ROW_HEADERS,
-    ROW_KEY,
-    ROW_KEY_SIZE,
-    ROW_OFFSET,
-    ROW_TIMESTAMP,
-    ROW_VALUE,
-    ROW_VALUE_SIZE,
-    ROW_WIDTH,
-)
+from kernel.rendering import int64s, laid_out
+from kseg.kernel.layout.rows import DONE
 from kseg.kernel.state import replicas
-
-
-def laid_out(records):
-    """(payload, rows, headers, count) of (offset, key, value, timestamp, headers); a header: (key, value or None)."""
-    payload, rows, headers = bytearray(b"-"), int64s(ROW_WIDTH * (len(records) + 1)), []
-
-    def put(data):
-        if data is None:
-            return 0, -1
-        payload.extend(data)
-        return len(payload) - len(data), len(data)
-
-    for i, (offset, key, value, timestamp, pairs) in enumerate(records):
-        at = i * ROW_WIDTH
-        rows[at + ROW_OFFSET], rows[at + ROW_TIMESTAMP] = offset, timestamp
-        rows[at + ROW_KEY], rows[at + ROW_KEY_SIZE] = put(key)
-        rows[at + ROW_VALUE], rows[at + ROW_VALUE_SIZE] = put(value)
-        rows[at + ROW_HEADERS], rows[at + ROW_HEADER_COUNT] = len(headers) // 4, len(pairs)
-        for name, content in pairs:
-            headers += (*put(name), *put(content))
-    assert (HEADER_KEY_SIZE, HEADER_VALUE_SIZE) == (1, 3)
-    return bytes(payload), rows, int64s(headers or 4), len(records)
 
 
 def compared(a, b, epochs_differ=False, capacity=50):
@@ -58,7 +23,7 @@ def compared(a, b, epochs_differ=False, capacity=50):
 
 
 def record(offset, key=b"k", value=b"v", timestamp=5, headers=()):
-    return offset, key, value, timestamp, headers
+    return offset, timestamp, key, value, headers
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
-"""Counting by the chunk against counting one by one."""
+"""Counts of records by the chunk against counting one by one, and counts of batches by format and codec."""
 
 import pytest
 
 from kernel.rendering import batch, frames, int64s, message, record
+from kseg.kernel.layout.rows import BATCH_ATTRIBUTES, BATCH_MAGIC, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH
 from kseg.kernel.state import tally
-from kseg.kernel.state.tally import SIZE_WIDTH, SIZES, TABLE, TALLY_WIDTH
+from kseg.kernel.state.tally import CODECS, FORMS_WIDTH, SIZE_WIDTH, SIZES, TABLE, TALLY_WIDTH, count_forms
 
 
 def fresh_distinct(table=1 << 12):
@@ -13,26 +14,11 @@ def fresh_distinct(table=1 << 12):
     return buffer
 
 
-def count(data, found=None, row_count=64, v07=False):
-    """(number of the frame it stopped at, counters by name, distribution heads by name, keys, producers)."""
-    counted, producers, keys = int64s(TALLY_WIDTH), fresh_distinct(), fresh_distinct()
-    found = frames(data) if found is None else found
-    stopped = tally.add_frames(
-        data, found, 0, len(found) // 4, v07, counted, producers, keys, int64s(10 * row_count), int64s(256)
-    )
-    sizes = {}
-    for index, name in enumerate(tally.DISTRIBUTIONS):
-        at = SIZES + index * SIZE_WIDTH
-        sizes[name] = tuple(counted[at : at + 4])
-    return stopped, dict(zip(tally.COUNTERS, counted, strict=False)), sizes, keys[0], producers[0]
-
-
-def tallied(data, row_count=64, headers=4096):
-    counted = int64s(TALLY_WIDTH)
-    found = frames(data)
-    seen = [fresh_distinct(), fresh_distinct()]
-    buffers = counted, *seen, int64s(10 * row_count), int64s(4 * headers)
-    assert tally.add_frames(data, found, 0, len(found) // 4, False, *buffers) == len(found) // 4
+def tallied(data, row_count=64, left=0):
+    """The tally of all frames but the last ``left``, and its counters by name."""
+    counted, found = int64s(TALLY_WIDTH), frames(data)
+    buffers = counted, fresh_distinct(), fresh_distinct(), int64s(10 * row_count), int64s(4 * 4096)
+    assert tally.add_frames(data, found, 0, len(found) // 4, False, *buffers) == len(found) // 4 - left
     return counted, dict(zip(tally.COUNTERS, counted, strict=False))
 
 
@@ -82,9 +68,8 @@ def test_the_least_base_timestamp_is_that_of_headers_without_horizon():
     ids=["compressed", "undecodable", "more than rows", "wrong CRC", "compressed message"],
 )
 def test_what_is_not_plain_is_left_to_the_caller_uncounted(data):
-    stopped, counted, _, _, _ = count(batch([record(0)]) + data, row_count=8)
-    assert stopped == 1
-    assert (counted["batches"], counted["records"]) == (1, 1)
+    _, count = tallied(batch([record(0)]) + data, row_count=8, left=1)
+    assert (count["batches"], count["records"]) == (1, 1)
 
 
 def test_a_quantile_is_at_most_a_64th_off():
@@ -109,3 +94,28 @@ def test_different_values_are_counted_exactly_up_to_the_cap():
     assert (found[0], found[2]) == (128, 0)
     tally.add(found, b"one more")
     assert (found[0], found[2]) == (128, 1)
+
+
+def counted(batches: list[tuple[int, int, int, int]], is_07: bool = False) -> dict[tuple[int, int], tuple[int, int]]:
+    """``batches``: magic, attributes, size, state. Returns batches and bytes by format and codec."""
+    rows, found = int64s(max(1, len(batches)) * BATCH_WIDTH), int64s(FORMS_WIDTH)
+    for i, (magic, attributes, size, state) in enumerate(batches):
+        for column, value in (
+            (BATCH_MAGIC, magic), (BATCH_ATTRIBUTES, attributes), (BATCH_SIZE, size), (BATCH_STATE, state),
+        ):  # fmt: skip
+            rows[i * BATCH_WIDTH + column] = value
+    count_forms(rows, len(batches), is_07, found)
+    pairs = {(i // CODECS, i % CODECS): (found[2 * i], found[2 * i + 1]) for i in range(FORMS_WIDTH // 2)}
+    return {form: numbers for form, numbers in pairs.items() if any(numbers)}
+
+
+def test_batches_are_counted_by_format_and_codec() -> None:
+    zstd_transactional = 4 | 16
+    batches = [(2, zstd_transactional, 100, 1), (2, 4, 50, 3), (1, 0, 30, 1), (0, 1, 20, 1)]
+    assert counted(batches) == {(2, 4): (2, 150), (1, 0): (1, 30), (0, 1): (1, 20)}
+    assert counted([(1, 2, 20, 1), (0, 0, 10, 1)], is_07=True) == {(3, 2): (1, 20), (3, 0): (1, 10)}
+
+
+def test_batches_that_are_not_intact_do_not_count() -> None:
+    assert counted([(2, 0, 100, 0), (9, 0, 100, 1), (-1, 0, 100, 1)]) == {}
+    assert counted([]) == {}

@@ -63,7 +63,7 @@ def command(
     """
     presentation = Presentation(form, color, quiet, verbose)
     if not options.paths and options.server is not None:
-        options = replace(options, paths=tuple(options.server.log_dirs))
+        options = replace(options, paths=tuple(options.server.directories))
     for code in [*options.ignored, *([explain] if explain is not None and explain != "all" else [])]:
         if code not in KINDS:
             from difflib import get_close_matches

@@ -85,6 +85,15 @@ def test_a_manifest_that_matches_says_so(logs: Path, kseg: Kseg) -> None:
     assert "m: compared, 4 files; differences: 1" in kseg("verify", "--manifest", "m", logs).err
 
 
+def test_a_directory_of_metadata_alone_is_checked(logs: Path, tmp_path: Path, kseg: Kseg) -> None:
+    configuration = tmp_path / "controller.properties"
+    for lines in (f"metadata.log.dir={logs}\n", f"log.dirs={tmp_path}/none\nmetadata.log.dir={logs}\n"):
+        configuration.write_text(lines)
+        done = kseg("verify", configuration)
+        assert "kseg: files: 5 " in done.err
+        assert kseg("verify", "--server-properties", configuration) == done
+
+
 def test_a_manifest_of_the_disks_of_a_node(tmp_path: Path, kseg: Kseg) -> None:
     """However the node is named, each file of each disk is covered, and is missing where it was."""
     disks = [Path(shutil.copytree(LOGS, tmp_path / "node" / name)) for name in "ab"]

@@ -8,6 +8,7 @@ import click
 
 from kseg.cli import options as cli
 from kseg.findings.table import INFO, KINDS
+from kseg.node.paths import expanded
 from kseg.options.declaration import CONTENTS, Option
 from kseg.output import findings
 from kseg.output.fleet_table import CENSUS_FIELDS, MAX_SEPARATE_PARTITIONS
@@ -63,7 +64,7 @@ def command(
     """
     presentation = Presentation(form, color, quiet, verbose)
     if not options.paths and options.server is not None:
-        options = replace(options, paths=tuple(options.server.log_dirs))
+        options = replace(options, paths=tuple(options.server.directories))
     for code in [*options.ignored, *([explain] if explain is not None and explain != "all" else [])]:
         if code not in KINDS:
             from difflib import get_close_matches
@@ -104,7 +105,9 @@ def command(
         against = replicas[0] if replicas else None
         # Facts about partitions are shown on request, on a page, and as text if there are many partitions.
         takes_census = sort is not None or form == "html"
-        takes_census |= form == "text" and not takes_census and partition_count(found) > MAX_SEPARATE_PARTITIONS
+        takes_census |= (
+            form == "text" and not takes_census and partition_count(expanded(found)) > MAX_SEPARATE_PARTITIONS
+        )
         options = replace(options, paths=tuple(found), against=against, remote=remote, takes_census=takes_census)
         checker = None
         if spark is not None:

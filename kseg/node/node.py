@@ -221,6 +221,10 @@ class Node:
 
         return read_topic_settings(Place(self.metadata.path) / METADATA_PARTITION)
 
+    def is_configured(self, path: str) -> bool:
+        """Whether the configuration of the node names a log directory."""
+        return self.server is not None and self.server.names(path)
+
     @property
     def number(self) -> int | None:
         """The id of the node."""
@@ -446,7 +450,7 @@ class Nodes:
         nodes = [Node(_of_server(one, roots, True), one) for one in self.servers if one is not self.server]
         if self.server is not None:
             # A copy lies under other names than the configuration has.
-            is_original = any(os.path.realpath(path) in roots for path in self.server.log_dirs)
+            is_original = any(map(self.server.names, (*roots, *self.paths)))
             named = list(_of_server(self.server, roots, is_original))
             return [*nodes, Node([*named, *roots.values()], self.server)]
         nodes += map(Node, node_groups(list(roots.values())))

@@ -28,7 +28,7 @@ def configuration_at(path: str) -> "ServerProperties | None":
     if name == META_PROPERTIES or not Place(path).is_file():
         return None
     found = read_server_properties(path)
-    return found if found.log_dirs else None
+    return found if found.directories else None
 
 
 def expanded(paths: Iterable[str]) -> list[str]:

@@ -3,7 +3,10 @@
 Source: KafkaConfig and ServerTopicConfigSynonyms of Kafka 4.4.0.
 """
 
+import os
+
 from kseg.errors import PathError, errors_at
+from kseg.segment.paths import each_once
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, integer, integer_setting, properties, trimmed
 from kseg.stores.place import Place
 
@@ -51,7 +54,11 @@ class ServerProperties:
     @property
     def directories(self) -> list[str]:
         """The log directories, that of the metadata log included, each once."""
-        return list(dict.fromkeys([*self.log_dirs, *filter(None, [self.metadata_log_dir])]))
+        return each_once([*self.log_dirs, *filter(None, [self.metadata_log_dir])])
+
+    def names(self, path: str) -> bool:
+        """Whether a path leads to one of the directories."""
+        return os.path.realpath(path) in map(os.path.realpath, self.directories)
 
     @property
     def node_id(self) -> int | None:

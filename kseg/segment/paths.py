@@ -246,6 +246,14 @@ def expand_globs(paths: Iterable[str]) -> list[str]:
     return found
 
 
+def each_once(paths: Iterable[str]) -> list[str]:
+    """Returns the paths without those that lead to the place of an earlier one."""
+    found: dict[str, str] = {}
+    for path in paths:
+        found.setdefault(os.path.realpath(path), path)
+    return list(found.values())
+
+
 def expand_path(path: str) -> list[str]:
     """Expands a PATH argument: a file or partition directory to itself, a log directory to its partition directories.
 

@@ -137,7 +137,8 @@ class DirectoryCheck:
         report, settings, wanted = self.report, self.settings, self.settings.remote
         partitions, node = segment_files.own_partitions(path), self.nodes.at(path)
         directory = node.directory_at(path)
-        directory = directory if directory is not None and directory.is_marked else None
+        if directory is not None and not (directory.is_marked or node.is_configured(path)):
+            directory = None
         if not partitions and (directory is None or segment_files.holds_segments(path)):
             return False
         if wanted.topics:

@@ -63,7 +63,7 @@ def judge_entries(directory: LogDirectory, node: Node, report: Report, level: in
         lacking, topics = _lacking_topics(node)
         text = f"it lacks {len(lacking)} of the {len(topics)} topics with partitions here: {some(sorted(lacking))}"
         report.add("metadata-lost", Place(directory.path) / METADATA_PARTITION, text)
-    if not directory.was_clean and not is_output(directory):
+    if not directory.was_clean and not is_output(directory, node):
         report.add("unclean-shutdown", directory.path, "there is no .kafka_cleanshutdown: a broker runs, or was killed")
 
 
@@ -98,9 +98,9 @@ def _own_files(directory: LogDirectory, node: Node, report: Report, level: int) 
         report.add(code, path, text + of_id, first.position, first.length, details=details)
     for name in directory.unread:
         add_unread(Place(directory.path) / name, report, PermissionError(EACCES, os.strerror(EACCES)))
-    if META_PROPERTIES not in directory.files and not is_output(directory):
+    if META_PROPERTIES not in directory.files and not is_output(directory, node):
         # Partitions of a release with KRaft (since 2.8) have partition.metadata.
-        needs_it = directory.is_kraft or any(
+        needs_it = node.is_kraft or any(
             parse_partition_name(name) and (Place(directory.path) / name / PARTITION_METADATA).lexists()
             for name in directory.directories
         )
@@ -149,10 +149,10 @@ def _pending(directory: LogDirectory, report: Report) -> None:
         report.add("pending-change", directory.path, str(error))
 
 
-def is_output(directory: LogDirectory) -> bool:
+def is_output(directory: LogDirectory, node: Node) -> bool:
     """Whether its partitions are for another log directory: kseg says so, or it has no files but those that kseg, too,
-    writes beside copies."""
-    if META_PROPERTIES in directory.files:
+    writes beside copies, and no configuration names it."""
+    if META_PROPERTIES in directory.files or node.is_configured(directory.path):
         return False
     from kseg.changes.new_directories import OUTPUT_MARK
 
@@ -252,9 +252,7 @@ def judge_topic_ids(checked: CheckedDirectory, node: Node, report: Report) -> No
 def judge_absent(path: str, nodes: Nodes, report: Report) -> bool:
     """Reports a log directory of a configuration that is missing or empty. Returns whether it is."""
     try:
-        if not any(path in server.log_dirs for server in nodes.servers) or (
-            Place(path).is_dir() and Place(path).names()
-        ):
+        if not any(server.names(path) for server in nodes.servers) or (Place(path).is_dir() and Place(path).names()):
             return False
     except (KsegError, OSError):
         return False  # reported by its check

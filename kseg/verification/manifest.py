@@ -12,7 +12,7 @@ be recomputed. A manifest covers every byte, of side files by one digest each. I
 
 A block has adjacent batches of up to about 1 MiB. Its SHA-256 shows whether it has changed; ``batches``, the base64 of
 their fingerprints (`kseg.kernel.scan.headers`), shows which batches have. Paths are relative to the PATH of the
-manifest, so that an archive can be moved. Version 1 has no side files.
+manifest, or to the directory around all its PATHs, so that an archive can be moved. Version 1 has no side files.
 """
 
 import hashlib
@@ -34,6 +34,7 @@ from kseg.formats.json_values import bytes_value
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.scan.checksums import crc32c
 from kseg.kernel.scan.headers import MAX_FINGERPRINT_BYTES, pack_fingerprints
+from kseg.node.paths import expanded
 from kseg.quantities import shown_bytes
 from kseg.runtime.threads import Pipeline
 from kseg.segment.files import LOCK_NAME, OWN_PREFIX, SegmentFile, is_regular_file
@@ -408,7 +409,7 @@ def _changed(source: Source, block: Block) -> Iterator[ManifestBatch]:
 
 
 def write_manifest(
-    paths: Iterable[str], settings: CheckSettings, put: Callable[[bytes], None], advance: Advance = lambda _: None
+    paths: Sequence[str], settings: CheckSettings, put: Callable[[bytes], None], advance: Advance = lambda _: None
 ) -> tuple[int, int, int]:
     """Passes the lines of a manifest of all segments below ``paths`` to ``put``. Returns the numbers of files, bytes
     and batches. Raises PathError."""
@@ -438,7 +439,7 @@ def write_manifest(
     return files, size, batches
 
 
-def check_manifest(path: str, paths: Iterable[str], settings: CheckSettings, report: Report) -> int:
+def check_manifest(path: str, paths: Sequence[str], settings: CheckSettings, report: Report) -> int:
     """Reports differences between the segments below ``paths`` and the manifest at ``path``. Returns the number of
     segments that are in the manifest. Raises PathError.
     """
@@ -462,13 +463,12 @@ def check_manifest(path: str, paths: Iterable[str], settings: CheckSettings, rep
                 touched.add(os.path.dirname(name))
             report.advance(size)
     if known and not compared:
-        raise PathError(f"{path}: names no segment of these paths; give the PATH from which it was written")
-    root = next(iter(paths), "")
+        raise PathError(f"{path}: names no segment of these paths; give each PATH from which it was written")
+    root = Place(_root(paths))
     first, newest = _by_folder(present, min), _by_folder(known, max)
-    folder_of_names = Place(root if Place(root).is_dir() else Place(root).parent)
     touched.update(os.path.dirname(name) for name in known ^ present.keys())
     for name, size in missing:
-        path = folder_of_names / os.fsdecode(name)
+        path = root / os.fsdecode(name)
         if _base(name) < first.get(os.path.dirname(name), -1):  # retention removes segments at the start of a log
             report.add("manifest-expired", path, f"{size} bytes; the log now begins behind it", 0, size)
         else:
@@ -485,8 +485,9 @@ def check_manifest(path: str, paths: Iterable[str], settings: CheckSettings, rep
     for group in newer.values():
         path = Place(group[0]).parent or "."
         report.add("manifest-grown", path, f"segments that the manifest does not name: {len(group)}")
+    touched |= {*map(os.path.dirname, touched)}
     if reader.version > 1:
-        _compare_side_files(reader.side_files, _side_files(paths), folder_of_names, touched, report)
+        _compare_side_files(reader.side_files, _side_files(paths), root, touched, report)
     return compared
 
 
@@ -494,7 +495,7 @@ def _compare_side_files(
     known: dict[bytes, tuple[int, str]], present: dict[bytes, str], root: str, touched: set[bytes], report: Report
 ) -> None:
     """Reports side files that are not those of the manifest; as infos where the log has changed, too (``touched``:
-    such folders), and with it those of the log directory."""
+    such folders, and their log directories)."""
     for name in sorted(known.keys() | present.keys()):
         if name not in present:
             text = f"the file is missing, {known[name][0]} bytes"
@@ -504,19 +505,18 @@ def _compare_side_files(
             text = "the bytes of the file are not those of the manifest"
         else:
             continue
-        folder = os.path.dirname(name)
-        is_expected = folder in touched or (not folder and touched)
-        severity = INFO if is_expected else None
+        severity = INFO if os.path.dirname(name) in touched else None
         report.add("manifest-side-file", Place(root) / os.fsdecode(name), text, severity=severity)
 
 
-def _side_files(paths: Iterable[str]) -> dict[bytes, str]:
-    """Returns the paths of all other files of log directories and partitions, by name relative to the PATH, without
-    those of kseg. Raises PathError."""
+def _side_files(paths: Sequence[str]) -> dict[bytes, str]:
+    """Returns the paths of all other files of log directories and partitions, by name as `_segments`, without those of
+    kseg. Raises PathError."""
     found: dict[bytes, str] = {}
-    for root in filter(Place.is_dir, map(Place, paths)):
-        segments = {file.path for part in expand_path(root) for file in segments_at(part)}
-        for folder in {root, *(Place(path).parent for path in segments)}:
+    root = _root(paths)
+    for around in filter(Place.is_dir, map(Place, paths)):
+        segments = {file.path for part in expand_path(around) for file in segments_at(part)}
+        for folder in {around, *(Place(path).parent for path in segments)}:
             with errors_at(folder), Place(folder).entries() as entries:
                 names = [entry.name for entry in entries if is_regular_file(entry)]
             for path in (Place(folder) / name for name in names if name != LOCK_NAME):
@@ -540,21 +540,20 @@ def _by_folder(names: Iterable[bytes], choose: Callable[[Iterable[int]], int]) -
     return {folder: choose(found) for folder, found in numbers.items()}
 
 
-def _segments(paths: Iterable[str]) -> dict[bytes, tuple[SegmentFile, bool]]:
-    """Returns all segments below the paths by name, relative to the path, and whether each is the last of its
-    directory. Raises PathError."""
+def _root(paths: Sequence[str]) -> str:
+    """Returns the directory to which names in the manifest are relative: the PATH, or what is around all of them."""
+    roots = {path if Place(path).is_dir() else Place(path).parent or "." for path in paths}
+    return roots.pop() if len(roots) == 1 else os.path.commonpath(map(os.path.abspath, roots))
+
+
+def _segments(paths: Sequence[str]) -> dict[bytes, tuple[SegmentFile, bool]]:
+    """Returns all segments below the paths by name, relative to `_root`, and whether each is the last of its directory.
+    Raises PathError."""
     found: dict[bytes, tuple[SegmentFile, bool]] = {}
-    for path in paths:
-        if path == STANDARD_INPUT:
-            raise PathError("a manifest is of files, not of standard input")
-        root = path if Place(path).is_dir() else Place(path).parent or "."
-        for part in expand_path(path):
-            for file in (files := segments_at(part)):
-                name = os.fsencode(os.path.relpath(file.path, root))
-                if name in found:
-                    text = f"{file.path} and {found[name][0].path} would have the same name in the manifest"
-                    raise PathError(f"{text}: make one of each PATH")
-                found[name] = file, file is files[-1]
+    root = _root(paths)
+    for part in (part for path in paths for part in expand_path(path)):
+        for file in (files := segments_at(part)):
+            found[os.fsencode(os.path.relpath(file.path, root))] = file, file is files[-1]
     return found
 
 
@@ -577,7 +576,7 @@ def check_manifest_path(manifest: str, paths: Sequence[str]) -> None:
     if Place(manifest).lexists():
         return
     folder = os.path.realpath(Place(manifest).parent or ".")
-    for path in filter(Place.is_dir, map(Place, paths)):
+    for path in filter(Place.is_dir, map(Place, expanded(paths))):
         if os.path.commonpath([folder, os.path.realpath(path)]) == os.path.realpath(path):
             raise RequestError(f"nothing is written into {path}: keep the manifest elsewhere")
 

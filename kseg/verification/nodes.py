@@ -59,7 +59,7 @@ def judge_nodes(nodes: Nodes, settings: CheckSettings, report: Report) -> None:
         of_node.setdefault(nodes.at(one.directory.path), []).append(one)
     for path in report.absent:
         for node in nodes.given:
-            if node.server is not None and path in node.server.directories:
+            if node.is_configured(path):
                 of_node.setdefault(node, [])
     checks = list[NodeCheck]()
     for node, found in of_node.items():
@@ -67,7 +67,7 @@ def judge_nodes(nodes: Nodes, settings: CheckSettings, report: Report) -> None:
         check = NodeCheck(node, found, report, unchecked)
         check.judge(settings)
         if not settings.is_live:
-            if not check.directories or not all(map(is_output, check.directories)):
+            if not check.directories or not all(is_output(one, node) for one in check.directories):
                 report.starts.append(start_of(check, settings))
             checks.append(check)
     if settings.level == DEEP:
@@ -117,16 +117,17 @@ def _judge_commits(checks: list["NodeCheck"], report: Report) -> None:
 def _add_others(node: Node, found: list[CheckedDirectory], nodes: Nodes, level: int, report: Report) -> list[str]:
     """Checks the entries of the log directories that the node's configuration names and that are not among the PATHs;
     those that can be read are added to ``found``. Returns the ones whose partitions were not checked."""
-    checked, named = _by_real_path(found), node.server.directories if node.server is not None else []
+    checked = {*_by_real_path(found), *map(os.path.realpath, report.absent)}
+    named = node.server.directories if node.server is not None else []
     if not any(os.path.realpath(path) in checked for path in named):
         return []  # a copy lies under other names than the configuration has
     unchecked = []
     for path in named:
-        if os.path.realpath(path) in checked or path in report.absent or judge_absent(path, nodes, report):
+        if os.path.realpath(path) in checked or judge_absent(path, nodes, report):
             continue
         unchecked.append(path)
         directory = node.directory_at(path)
-        if directory is not None and directory.is_marked:
+        if directory is not None:
             judge_entries(directory, node, report, level)
             twins = {name for one in found for name in one.directory.directories}
             found.append(_entries_of(directory, twins))

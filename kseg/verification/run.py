@@ -129,9 +129,10 @@ class Check:
 
     def keep_manifest(self, path: str, open_output: "OpenOutput") -> None:
         """Compares all paths with a manifest, or writes it."""
+        from kseg.segment.paths import places_of
         from kseg.verification.manifest import keep_manifest  # few checks have a manifest
 
-        keep = partial(keep_manifest, path, tuple(self._paths), self.settings, self.report, open_output)
+        keep = partial(keep_manifest, path, places_of(self.nodes.paths), self.settings, self.report, open_output)
         self._attempt(path, lambda: self._reporter.noted(keep()))
 
     def _attempt(self, path: str, work: Callable[[], None]) -> None:

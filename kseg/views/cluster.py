@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 from kseg.decoders.framed import FramedRecord, redact, type_name
@@ -12,6 +13,7 @@ from kseg.formats.schema import ZERO_UUID, json_text
 from kseg.node.cluster_metadata import LoadedImage, load_image, load_snapshot
 from kseg.node.log_directory import METADATA_PARTITION
 from kseg.node.metadata_image import Fields, MetadataImage
+from kseg.node.paths import expanded
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, HTML, INPUT, JSON, TABLE, TEXT, Number, option
 from kseg.output.notices import Color, Notices, Paint, on_one_line
@@ -55,7 +57,7 @@ class ClusterOptions:
 def show_clusters(sink: Sink, options: ClusterOptions, notices: Notices) -> int:
     """Prints the image of each PATH, or how it differs from that at ``options.since``. Returns the exit status."""
     status = 0
-    for number, path in enumerate(options.paths):
+    for number, path in enumerate(chain.from_iterable(map(_log_directories_at, options.paths))):
         try:
             loaded = _loaded(path, options.as_of)
             old = None if options.since is None else _loaded(path, options.since)
@@ -85,6 +87,11 @@ def show_clusters(sink: Sink, options: ClusterOptions, notices: Notices) -> int:
                 sink.put_row({"type": "imageEnd", "message": name_value(text)})
             status = max(status, 1)
     return status
+
+
+def _log_directories_at(path: str) -> list[str]:
+    """Returns the log directories with a metadata log of the node that a PATH stands for; else the PATH itself."""
+    return [each for each in expanded([path]) if (Place(each) / METADATA_PARTITION).is_dir()] or [path]
 
 
 def _loaded(path: str, end: int | None) -> LoadedImage:

@@ -261,7 +261,7 @@ class Stats(SegmentWalk[StatsOptions]):
         options = self.options
         if options.form != TEXT or options.what_if:
             return None
-        if options.sort is None and partition_count(options.paths, self.parts_of) <= MAX_SEPARATE_PARTITIONS:
+        if options.sort is None and partition_count(self._paths, self.parts_of) <= MAX_SEPARATE_PARTITIONS:
             return None
         return options.sort or "name"
 

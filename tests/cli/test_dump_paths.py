@@ -85,6 +85,37 @@ def test_a_manifest_that_matches_says_so(logs: Path, kseg: Kseg) -> None:
     assert "m: compared, 4 files; differences: 1" in kseg("verify", "--manifest", "m", logs).err
 
 
+def test_a_directory_of_metadata_alone_is_checked(logs: Path, tmp_path: Path, kseg: Kseg) -> None:
+    configuration = tmp_path / "controller.properties"
+    for lines in (f"metadata.log.dir={logs}\n", f"log.dirs={tmp_path}/none\nmetadata.log.dir={logs}\n"):
+        configuration.write_text(lines)
+        done = kseg("verify", configuration)
+        assert "kseg: files: 5 " in done.err
+        assert kseg("verify", "--server-properties", configuration) == done
+
+
+def test_a_manifest_of_the_disks_of_a_node(tmp_path: Path, kseg: Kseg) -> None:
+    """However the node is named, each file of each disk is covered, and is missing where it was."""
+    disks = [Path(shutil.copytree(LOGS, tmp_path / "node" / name)) for name in "ab"]
+    configuration = tmp_path / "server.properties"
+    configuration.write_text(f"log.dirs={disks[1]},{disks[0]}\n")
+    archive = shutil.make_archive(str(tmp_path / "copy"), "tar", tmp_path, "node")
+    spellings = [disks, [configuration], [tmp_path / "node"], [archive]]
+    assert "written, 8 files" in kseg("verify", "--manifest", tmp_path / "m", *disks).err
+    for paths in spellings:
+        assert "compared, 8 files; they match" in kseg("verify", "--manifest", tmp_path / "m", *paths).err
+    for disk in disks:
+        flip(disk / "meta.properties", 3)
+        (disk / "dplain-0" / SKIPPED_SEGMENT).unlink()
+    for paths in spellings[:3]:
+        found = kseg("verify", "--manifest", tmp_path / "m", "--format", "json", *paths).objects
+        places = {(row["code"], row["file"]) for row in found if row["type"] == "finding"}
+        for disk in disks:
+            assert ("manifest-side-file", str(disk / "meta.properties")) in places
+            assert ("manifest-missing", str(disk / "dplain-0" / SKIPPED_SEGMENT)) in places
+    assert kseg("verify", "--manifest", disks[0] / "m", configuration).status == 2
+
+
 def test_sectors_that_cannot_be_read(logs: Path, kseg: Kseg, fail_disk: FailDisk) -> None:
     damaged = logs / "dplain-0" / SKIPPED_SEGMENT
     other = shutil.copytree(LOGS, logs.parent.parent / "other")

@@ -1,13 +1,15 @@
 """``kseg cluster``: the cluster that a metadata log makes, for people and as JSON Lines."""
 
 import json
+import shutil
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.command import CLEAN, TESTDATA, Kseg
+from cli.command import CLEAN, LOGS, TESTDATA, Kseg
 
 ALL_TYPES = TESTDATA / "metadata" / "4.4.0-all-types"
 INTERNAL = TESTDATA / "kafka-4.3.1" / "internal"
@@ -27,6 +29,16 @@ def test_json_has_a_head_and_the_records_of_a_snapshot(kseg: Kseg) -> None:
     assert len(records) == len(images["metadata/4.4.0-all-types/__cluster_metadata-0"]["records"])
     assert {row["type"] for row in records} == {"imageRecord"}
     assert records[0]["data"]["name"] == "metadata.version"
+
+
+def test_what_stands_for_a_node_has_its_metadata(tmp_path: Path, kseg: Kseg) -> None:
+    for name, source in (("a", LOGS), ("b", CLEAN)):
+        shutil.copytree(source, tmp_path / "node" / name)
+    configuration = tmp_path / "server.properties"
+    configuration.write_text(f"log.dirs={tmp_path}/node/a,{tmp_path}/node/b\n")
+    expected = kseg("cluster", tmp_path / "node" / "b")
+    assert expected.status == 0
+    assert kseg("cluster", configuration) == kseg("cluster", tmp_path / "node") == expected
 
 
 def test_since_gives_what_differs(kseg: Kseg) -> None:

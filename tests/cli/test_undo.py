@@ -62,6 +62,14 @@ def test_the_last_change_is_put_back(kseg: Kseg, logs: Path) -> None:
     kseg("undo", logs / "dplain-0").expect(3, "there is no change to undo", out=b"")
 
 
+def test_a_directory_that_is_named_twice_is_undone_once(kseg: Kseg, logs: Path) -> None:
+    partition = logs / "dplain-0"
+    change(partition)
+    with unchanged(logs, files):
+        change(partition, size=3000)
+        kseg("undo", partition, f"{partition}/").expect(0)
+
+
 def test_a_dry_run_changes_nothing(kseg: Kseg, logs: Path) -> None:
     change(logs / "dplain-0")
     with unchanged(logs, files):

@@ -67,6 +67,8 @@ def test_more_than_ten_partitions_are_a_table_at_once(kseg: Kseg, few: Path) -> 
     assert [line.split()[0] for line in lines if line][:4] == ["PARTITION", "dplain-0", "10", "11"]
     assert "10 partitions have no problem: --sort lists them" in lines
     assert len(table(kseg("verify", "--severity", "info", few).lines)) > 12
+    for command in ("verify", "stats"):  # the directory that holds log directories stands for them
+        assert len(table(kseg(command, few.parent).lines)) == len(table(kseg(command, few).lines))
     min((few / "e-idem-1").glob("*.index")).unlink()
     for severity, listed in (("warning", 1), ("error", 0)):
         assert sum("e-idem" in line for line in table(kseg("verify", "--severity", severity, few).lines)) == listed

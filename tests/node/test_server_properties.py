@@ -45,6 +45,7 @@ def test_log_directories(tmp_path: Path) -> None:
     assert settings(tmp_path, "log.dirs=/a, /b,,\nlog.dir=/c").log_dirs == ["/a", "/b"]
     assert settings(tmp_path, "log.dir=/c").log_dirs == ["/c"]
     assert settings(tmp_path, "node.id=1").log_dirs == []
+    assert settings(tmp_path, "log.dirs=/a,/b,/a\nmetadata.log.dir=/b/").directories == ["/a", "/b"]
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -289,13 +289,6 @@ def test_a_manifest_of_something_else_is_told(manifest: Path) -> None:
         checked(TESTDATA / "kafka-0.8.2.2/codecs", manifest)
 
 
-def test_two_paths_with_the_same_names_are_refused(partition: Path, tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
-    other = copied(partition, tmp_path / "b")
-    with pytest.raises(PathError, match="the same name"):
-        write_manifest([str(partition), str(other)], CheckSettings(FULL, 0), lambda _: None)
-
-
 def test_names_that_are_no_text(tmp_path: Path) -> None:
     folder = tmp_path.joinpath("logs")
     folder.mkdir()

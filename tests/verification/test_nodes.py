@@ -235,6 +235,25 @@ def test_a_missing_log_directory(node: tuple[Path, Path], tmp_path: Path, state:
     assert starts(found) == [starts_on]
 
 
+def test_the_directory_of_the_metadata_is_missing(node: tuple[Path, Path], tmp_path: Path) -> None:
+    found = check_node(node[1], f"{tmp_path}/absent/", server=f"log.dirs={node[1]}\nmetadata.log.dir={tmp_path}/absent")
+    assert found.one("bad-meta-properties").file == f"{tmp_path}/absent/"
+    assert not found.report.failures
+
+
+def test_a_disk_of_a_node_without_files_of_its_own(node: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told however the disks are named, if the configuration has it; copies of partitions are none."""
+    for path in filter(Path.is_file, node[1].iterdir()):
+        path.unlink()
+    assert "bad-meta-properties" not in check_node(node[1]).codes
+    monkeypatch.chdir(node[1].parent)
+    server = f"node.id=1\nlog.dirs={node[0]},{node[1]}"
+    for paths in ([], node, node[:1], node[1:], [f"{node[1].name}/", node[0]]):
+        found = check_node(*paths, server=server)
+        assert Path(found.one("bad-meta-properties").file).resolve() == node[1], paths
+        assert starts(found) == [False]
+
+
 def test_no_log_directory_is_there(tmp_path: Path) -> None:
     found = check_node(server=f"node.id=1\nlog.dirs={tmp_path}/a,{tmp_path}/b")
     assert found.serious == ["bad-meta-properties"] * 2

@@ -43,7 +43,7 @@ from kseg.segment.files import (
     own_name,
     own_partitions,
 )
-from kseg.segment.paths import hint, is_log_directory, partition_count, warn_of_skipped_files
+from kseg.segment.paths import each_once, hint, is_log_directory, partition_count, warn_of_skipped_files
 from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores.archives.mounting import form_at
 from kseg.stores.no_follow import resolved, resolved_to_change
@@ -357,7 +357,7 @@ def partitions_of_topics(path: str, globs: tuple[str, ...]) -> list[str]:
 def paths_of_topics(paths: Sequence[str], globs: tuple[str, ...], failures: Failures) -> list[str]:
     """As `partitions_of_topics`, of several paths. Paths without any are reported."""
     found: list[str] = []
-    for path in expanded(paths):
+    for path in each_once(expanded(paths)):
         with failures.of(path):
             found += partitions_of_topics(path, globs)
     return found
@@ -704,7 +704,7 @@ def run(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions,
             cache = held.enter_context(directory_cache())
             paths = [Place(path, cache=cache) for path in paths]
         planner.nodes.give(paths)
-        paths = planner.nodes.paths
+        paths = each_once(planner.nodes.paths)
         reporter.begin(planner.at_once, partition_count(paths))
         paths = without_same_outputs(paths, options.output, failures)
         refused = _lock_all(paths, held) if options.takes_lock and options.output is None and not options.is_dry else {}

@@ -19,7 +19,7 @@ from kseg.changes.plan import Plan
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at
 from kseg.node.paths import expanded
 from kseg.segment.files import CLEAN_SHUTDOWN
-from kseg.segment.paths import partition_count
+from kseg.segment.paths import each_once, partition_count
 from kseg.stores.no_follow import resolved, resolved_to_change
 
 # Lists the changes recorded in quarantines and journals, and removes the bytes that they keep.
@@ -40,7 +40,7 @@ class UndoOptions:
 def undo(paths: Sequence[str], options: UndoOptions, reporter: driver.Reporter) -> driver.Outcome:
     """Undoes the last change of each path. Errors of single paths are reported and do not stop the others."""
     failures, state = driver.Failures(reporter), driver.RunState(reporter, options.is_dry)
-    paths = expanded(paths)
+    paths = each_once(expanded(paths))
     reporter.begin(1, partition_count(paths))
     for path in paths:
         with failures.of(path):

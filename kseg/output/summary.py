@@ -80,7 +80,7 @@ def summary_facts(row: Row) -> tuple[list[Fact], list[Fact]]:
     if row["cleaner"] is not None:
         facts.append(Fact("log cleaner", "", on_one_line(row["cleaner"]["state"])))
     for each in (row.get("groups") or ())[:_SHOWN_GROUPS]:
-        text = f"{plural(each['records'], 'record', 'records', ',')} of group {on_one_line(each['group'])}"
+        text = f"{plural(each['records'], 'record', 'records', ',')} of group {on_one_line(name_of(each['group']))}"
         facts.append(Fact("group", shown_bytes(each["bytes"]), text))
     return counted, facts
 

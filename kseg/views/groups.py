@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.errors import UnsupportedError
-from kseg.formats.json_values import name_value
+from kseg.formats.json_values import name_of, name_value
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.node.coordinators import CommitTable, CommittedOffset
 from kseg.options import declaration
@@ -276,7 +276,7 @@ class GroupSizesPrinter(GroupsPrinter):
             for row in rows:
                 self.sink.put_row({"type": "groupSize", **row})
         elif rows:
-            cells = [tuple(map(str, row.values())) for row in rows]
+            cells = [(on_one_line(name_of(row["group"])), str(row["records"]), str(row["bytes"])) for row in rows]
             for line in table_lines(SIZE_COLUMNS, cells, self._width, self._paint):
                 self.sink.put(line)
             records, size = (sum(row[name] for row in rows) for name in ("records", "bytes"))

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from cli.command import TESTDATA, Kseg
+from segment.segments import sealed
 
 COMMITTED = TESTDATA / "kafka-4.3.1" / "committed"
 
@@ -34,6 +35,17 @@ def test_the_groups_that_fill_the_offsets_topic_are_named(kseg: Kseg) -> None:
     assert summary["groups"] == sorted(summary["groups"], key=lambda row: (-row["bytes"], row["group"]))
     largest = summary["groups"][0]["group"]
     assert f"of group {largest}" in kseg("stats", path).out.decode()
+
+
+def test_a_group_whose_name_is_no_text(kseg: Kseg, tmp_path: Path) -> None:
+    source = TESTDATA / "kafka-0.8.2.2/codecs/__consumer_offsets-0" / f"{0:020}.log"
+    message = source.read_bytes()[:73]
+    path = tmp_path / "__consumer_offsets-0" / f"{0:020}.log"
+    path.parent.mkdir()
+    path.write_bytes(sealed(message, message.index(b"grp-alpha"), b"\xff\n"))
+    for command in (("stats",), ("groups", "--by-size")):
+        assert r"\udcff\np-alpha" in kseg(*command, path).expect(0).out.decode()
+    kseg("groups", path).expect(0)
 
 
 def test_a_checkpoint_of_kafka_streams_is_read(tmp_path: Path, kseg: Kseg) -> None:

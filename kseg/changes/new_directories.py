@@ -352,7 +352,7 @@ class ResumableOutput:
         try:
             record = json.loads(read())
             begun, self.done = record["request"], dict(record["done"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise KsegError(f"{self.directory}: the record of an interrupted run cannot be read: {error}") from error
         if begun != self._request:
             raise KsegError(

@@ -91,9 +91,10 @@ def test_another_request_is_refused(tmp_path: Path) -> None:
         write(output, ["a-0"], fail_at="a-0")
     with pytest.raises(KsegError, match="other options"):
         write(output, ["a-0"], {"a": 2})
-    (output / RECORD).write_text("{")
-    with pytest.raises(KsegError, match="cannot be read"):
-        write(output, ["a-0"])
+    for text in ("{", "[" * 100_000):
+        (output / RECORD).write_text(text)
+        with pytest.raises(KsegError, match="cannot be read"):
+            write(output, ["a-0"])
 
 
 def test_what_is_there_is_not_touched(tmp_path: Path) -> None:

@@ -1,21 +1,24 @@
 """``kseg verify``: checks segments, partitions and log directories."""
 
 import gc
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import click
 
 from kseg.cli import options as cli
+from kseg.errors import KsegError
 from kseg.findings.table import INFO, KINDS
 from kseg.node.paths import expanded
+from kseg.node.topics import parts_of_topics
 from kseg.options.declaration import CONTENTS, Option
 from kseg.output import findings
 from kseg.output.fleet_table import CENSUS_FIELDS, MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Color, Presentation, on_one_line
 from kseg.output.progress import Progress, progress_over
 from kseg.output.sink import Sink, open_sink
-from kseg.segment.paths import partition_count
+from kseg.segment.paths import expand_path, partition_count
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
 from kseg.stores.remote.keys import RemoteChoice
@@ -127,9 +130,18 @@ def _printer(
     if presentation.form == "html":
         from kseg.report.pages import FindingsPage
 
-        return FindingsPage(*outputs, options.paths, options.level, least)
+        return FindingsPage(*outputs, options.paths, _parts(options), options.level, least)
     if presentation.form == "junit":
-        return findings.JunitFindings(*outputs, options.fail_on, options.paths, least)
+        return findings.JunitFindings(*outputs, options.fail_on, _parts(options), least)
     if presentation.form == "json":
         return findings.JsonFindings(*outputs, sort, least)
     return findings.TextFindings(*outputs, presentation.color, sort, options.severity)
+
+
+def _parts(options: VerifyOptions) -> list[str]:
+    """Returns the partitions and files that are checked, without what fails: the report tells of it."""
+    found, topics = list[str](), options.topics
+    for path in expanded(options.paths):
+        with suppress(KsegError):
+            found += parts_of_topics(path, topics)[0] if topics else expand_path(path)
+    return found

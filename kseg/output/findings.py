@@ -21,7 +21,7 @@ from kseg.output.progress import Progress
 from kseg.output.sink import Sink
 from kseg.output.terminal import drawn, line_width
 from kseg.quantities import named_path, plural, quoted, shell_line, show_span, shown_bytes
-from kseg.segment.paths import some, walk_path
+from kseg.segment.paths import segments_at, some
 from kseg.stores.place import Place
 from kseg.verification.report import (
     CheckReporter,
@@ -507,14 +507,16 @@ def state_row(state: NodeStart | ClusterState) -> dict[str, Any]:
 
 
 class JunitFindings(FindingsPrinter):
-    """Collects findings until the end, because totals come first. ``fail_on``: the lowest severity that fails."""
+    """Collects findings until the end, because totals come first. ``fail_on``: the lowest severity that fails;
+    ``parts``: the partitions and files that are checked.
+    """
 
     def __init__(
-        self, sink: Sink, notices: Notices, progress: Progress, fail_on: str, paths: Iterable[str], least: str = INFO
+        self, sink: Sink, notices: Notices, progress: Progress, fail_on: str, parts: Iterable[str], least: str = INFO
     ) -> None:
         super().__init__(sink, notices, progress, least)
         self._fails = {ERROR} if fail_on == ERROR else {ERROR, WARNING}
-        self._paths = paths
+        self._parts = parts
         self._suites: defaultdict[str, tuple[dict[tuple[str, str], list[str]], list[str]]]
         self._suites = defaultdict(lambda: ({}, []))
         """By folder: the cases, which are the lines of findings by file and code, and ("", no lines) for success; and
@@ -547,9 +549,9 @@ class JunitFindings(FindingsPrinter):
             folder, name = _folder_and_name(file)
             self._suites[folder][1].append(f"{name}: {count} more of {code}")
         failed = {(folder, name) for folder, (cases, _) in self._suites.items() for name, _ in cases}
-        for path in self._paths:
+        for part in self._parts:
             try:
-                files = [file.path for file in walk_path(path)]
+                files = [file.path for file in segments_at(part)]
             except KsegError:
                 continue  # the report's failures include it
             for file in files:

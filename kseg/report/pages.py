@@ -371,13 +371,16 @@ _TRANSACTIONS = frozenset({"open-transaction", "hanging-transaction"})
 
 
 class FindingsPage(findings.FindingsPrinter):
-    """Collects all findings, and writes the page at the end. ``paths``: those of the command line."""
+    """Collects all findings, and writes the page at the end. ``paths``: those of the command line; ``parts``: the
+    partitions and files there that are checked.
+    """
 
     def __init__(
-        self, sink: Sink, notices: Notices, progress: Progress, paths: tuple[str, ...], level: str, least: str = INFO
-    ) -> None:
+        self, sink: Sink, notices: Notices, progress: Progress, paths: tuple[str, ...], parts: list[str], level: str,
+        least: str = INFO,
+    ) -> None:  # fmt: skip
         super().__init__(sink, notices, progress, least)
-        self._paths, self._level = paths, level
+        self._paths, self._checked, self._level = paths, parts, level
         self._findings: list[dict[str, Any]] = []
         self._places: dict[str, int] = {}
         self._counts: list[Counter[str]] = []
@@ -420,8 +423,8 @@ class FindingsPage(findings.FindingsPrinter):
         self._comparisons.append(findings.comparison_row(comparison))
 
     def finish(self, report: Report) -> None:
-        for path in self._paths:
-            for part in _parts(path):
+        for part in self._checked:
+            if Place(part).is_dir():
                 self._place(part)
         shown = {finding["code"] for finding in self._findings}
         data = {

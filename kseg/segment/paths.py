@@ -346,12 +346,6 @@ def segments_at(path: str, everything: bool = False, listing: Listing | None = N
     return list_segments(path, everything) if Place(path).is_dir() else [segment_file(path)]
 
 
-def walk_path(path: str) -> Iterator[SegmentFile]:
-    """Yields all segments of a PATH argument. Raises PathError as `expand_path` and `list_segments` do."""
-    for part in expand_path(path):
-        yield from segments_at(part)
-
-
 def all_bytes(listing: Listing) -> int:
     """Returns the size of all files in a listed directory, at any depth, each once: hard links share their bytes."""
     total, counted, left = 0, set[tuple[int, int]](), [listing]

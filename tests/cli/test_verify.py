@@ -190,6 +190,19 @@ def test_hostile_names(tmp_path: Path) -> None:
     ElementTree.fromstring(spawned("verify", "--format", "junit", folder).stdout)
 
 
+@pytest.mark.parametrize(
+    ("words", "parts"), [(["--topic", "e-*"], [COMPACTED.name]), ([], [ZEROED.name, COMPACTED.name])]
+)
+@pytest.mark.parametrize("below", ["", ".."])
+def test_reports_list_what_was_checked(kseg: Kseg, few: Path, words: list[str], parts: list[str], below: str) -> None:
+    """Not partitions of other topics, and those of all log directories of a PATH."""
+    report = kseg("verify", "--format", "junit", *words, few / below).out
+    suites = {Path(suite.attrib["name"]).name for suite in ElementTree.fromstring(report).iter("testsuite")}
+    assert suites - {few.name} == set(parts)
+    page = kseg("verify", "--format", "html", *words, few / below).out.decode()
+    assert [name for name in (ZEROED.name, COMPACTED.name) if f'"{name}"' in page] == parts
+
+
 def test_findings_are_bounded_and_counted(kseg: Kseg, tmp_path: Path) -> None:
     """300 batches, each with a timestamp that lies ahead."""
     data = (CLEAN / LAST).read_bytes()

@@ -125,7 +125,7 @@ class TextFindings(FindingsPrinter):
         """
         super().__init__(sink, notices, progress, least or WARNING)
         self._sort, self._has_shown = sort, False
-        self._shows_all_partitions = least == INFO or (sort is not None and least is None)
+        self._shows_all_partitions = least == INFO or sort is not None
         self._paint = Paint(color, sink.is_terminal)
         self._of_file: list[Finding] = []
         """Findings of one file that are not drawn yet; only for a terminal."""
@@ -202,7 +202,12 @@ class TextFindings(FindingsPrinter):
         partitions = report.totals.partitions
         if partitions and (self._sort is not None or len(partitions) > MAX_SEPARATE_PARTITIONS):
             table = fleet_table(
-                partitions, self._sort or "name", self._paint, line_width(self.sink, FLEET_WIDTH), self._lists
+                partitions,
+                self._sort or "name",
+                self._paint,
+                line_width(self.sink, FLEET_WIDTH),
+                self._lists,
+                "problem" if self.shows(WARNING) else "error",
             )
             self.put(("\n" if self._has_shown else "") + table)
         self.sink.flush()

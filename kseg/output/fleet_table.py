@@ -21,10 +21,11 @@ _SUMMED = ("bytes", "files", "batches", "records", "damagedBytes", "errors", "wa
 
 def fleet_table(
     rows: list[dict[str, Any]], sort: str, paint: Paint, width: int,
-    is_listed: Callable[[dict[str, Any]], bool] = lambda _row: True,
+    is_listed: Callable[[dict[str, Any]], bool] = lambda _row: True, lacks: str = "problem",
 ) -> str:  # fmt: skip
     """Returns the table of JSON objects of summaries or of a verification's partitions, "" for none. ``sort``: one of
-    SUMMARY_FIELDS or CENSUS_FIELDS. ``is_listed``: whether one gets a line; otherwise only the totals include it.
+    SUMMARY_FIELDS or CENSUS_FIELDS. ``is_listed``: whether one gets a line; otherwise only the totals include it,
+    as it has none of what ``lacks`` names.
     """
     if not rows:
         return ""
@@ -39,7 +40,7 @@ def fleet_table(
     lines = [*columns.lines(shown, paint)]
     if unlisted := len(rows) - len(shown):
         rest = plural(unlisted, "partition has", "partitions have")
-        lines.append(f"{rest} no problem: --sort lists {'it' if unlisted == 1 else 'them'}")
+        lines.append(f"{rest} no {lacks}: --sort lists {'it' if unlisted == 1 else 'them'}")
     lines.append(paint(columns.line(last), bold=True))
     # The table of formats and codecs.
     by_form: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])

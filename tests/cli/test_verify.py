@@ -72,6 +72,9 @@ def test_more_than_ten_partitions_are_a_table_at_once(kseg: Kseg, few: Path) -> 
     min((few / "e-idem-1").glob("*.index")).unlink()
     for severity, listed in (("warning", 1), ("error", 0)):
         assert sum("e-idem" in line for line in table(kseg("verify", "--severity", severity, few).lines)) == listed
+    of_errors = kseg("verify", "--severity", "error", few).lines
+    assert "10 partitions have no error: --sort lists them" in of_errors, "one has a warning"
+    assert table(kseg("verify", "--severity", "error", "--sort", "name", few).lines)[11].startswith("e-idem-9")
     assert not any(row["type"] == "partition" for row in kseg("verify", "--format", "json", few).objects)
 
 

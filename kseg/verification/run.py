@@ -17,6 +17,7 @@ from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, PathKind, Value, option
 from kseg.releases.release import Era
 from kseg.runtime.threads import usable_cores
+from kseg.segment.paths import each_once, places_of
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import current_spool
 from kseg.stores.remote.keys import RemoteChoice
@@ -129,7 +130,6 @@ class Check:
 
     def keep_manifest(self, path: str, open_output: "OpenOutput") -> None:
         """Compares all paths with a manifest, or writes it."""
-        from kseg.segment.paths import places_of
         from kseg.verification.manifest import keep_manifest  # few checks have a manifest
 
         keep = partial(keep_manifest, path, places_of(self.nodes.paths), self.settings, self.report, open_output)
@@ -307,7 +307,7 @@ def verify(
     """
     check = Check(options.paths, options.settings(may_fork), reporter, options.ignored, checker, options.against)
     try:
-        for path in check.nodes.paths:
+        for path in each_once(check.nodes.paths):
             reporter.begin(path)
             check.judge(path)
             if options.against:

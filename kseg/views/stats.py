@@ -21,7 +21,7 @@ from kseg.output.terminal import line_width
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import OFFSETS_TOPIC, Listing, SegmentFile
 from kseg.segment.items import Batch, Damage, Spans, all_rows
-from kseg.segment.paths import all_bytes, partition_count
+from kseg.segment.paths import all_bytes, each_once, partition_count
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.recompression import Recompression, Saving
 from kseg.segment.summary import LogSummary, Row
@@ -238,6 +238,7 @@ class Stats(SegmentWalk[StatsOptions]):
 
     def __init__(self, sink: Sink, options: StatsOptions, notices: Notices | None = None) -> None:
         super().__init__(sink, options, notices)
+        self._paths = each_once(self._paths)
         self.is_07, self.remote = options.is_07, options.remote
         self.printer = SummaryPrinter(sink, self.scratch, options, self._sort(), self._backlog)
         selection = Selection(options.offsets, options.times)

@@ -59,6 +59,13 @@ def test_verify_and_summaries_count_the_same(kseg: Kseg, few: Path, level: str, 
         assert [tuple(form.values()) for form in row["forms"]] == counted
 
 
+@pytest.mark.parametrize("command", [("verify", "--sort", "name"), ("stats",)])
+@pytest.mark.parametrize("name", ["", COMPACTED.name])
+def test_a_place_that_is_named_twice_counts_once(kseg: Kseg, few: Path, command: tuple[str, ...], name: str) -> None:
+    once = kseg(*command, "--format", "json", few / name)
+    assert kseg(*command, "--format", "json", few / name, f"{few / name}/") == once
+
+
 def test_more_than_ten_partitions_are_a_table_at_once(kseg: Kseg, few: Path) -> None:
     assert not any(line.startswith("PARTITION") for line in kseg("verify", few).lines)
     for number in range(1, 10):

@@ -304,7 +304,8 @@ class RebuiltLines(PlanPrinter):
             offsets = f"offsets {left['firstOffset']} to {left['lastOffset']}"
             self.warning(f"left out: {offsets} of {name_of(left['from'])}: {left['reason']}")
         if len(unused) > _MAX_LEFT_OUT:
-            self.warning(f"left out: {len(unused) - _MAX_LEFT_OUT} more segments; --format json lists all")
+            more = plural(len(unused) - _MAX_LEFT_OUT, "more segment", "more segments")
+            self.warning(f"left out: {more}; --format json lists all")
 
 
 class JsonPlans(PlanPrinter):

@@ -294,7 +294,7 @@ def convert_to_new(
                 continue
             ends[name] = rewritten.segments[0].base_offset, rewritten.next_offset
             if directory is not None:
-                names[Place(directory).absolute.parent][os.path.basename(directory)] = name
+                names[Place(directory).absolute.parent][segment_files.directory_name(directory)] = name
             if not is_dry:
                 if directory is not None:
                     complete(folder, directory, rewritten.carried)

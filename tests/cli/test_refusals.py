@@ -127,10 +127,12 @@ def test_what_brokers_have_moved_or_forgotten_is_counted(kseg: Kseg, logs: Path,
     assert "1 partition left alone: topic unknown to __cluster_metadata-0" in done.err
 
 
-@pytest.mark.parametrize("options", [("--to", "jsonl", "-o"), ("--to", "v2", "--output")])
-def test_no_output_goes_into_a_partition(kseg: Kseg, tmp_path: Path, options: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "words", [("convert", "--to", "jsonl", "-o"), ("convert", "--to", "v2", "--output"), ("recover", "--output")]
+)
+def test_no_output_goes_into_a_partition(kseg: Kseg, tmp_path: Path, words: tuple[str, ...]) -> None:
     partition = Path(shutil.copytree(PLAIN, tmp_path / "dplain-0"))
     before = sorted(partition.iterdir())
     for place in (partition / "out", partition):
-        kseg("convert", *options, place, partition).expect(3, "nothing was written")
+        kseg(*words, place, partition).expect(3, "nothing was written")
     assert sorted(partition.iterdir()) == before

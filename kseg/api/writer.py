@@ -9,9 +9,8 @@ from typing import Annotated, Any, Self, TypedDict, Unpack
 
 from kseg.api.arguments import Path, checked, milliseconds_of
 from kseg.api.log import Record
-from kseg.changes.new_directories import check_local, new_directories
+from kseg.changes.new_directories import check_local, check_output, new_directories
 from kseg.conversion.options import codec_target
-from kseg.conversion.planner import check_output
 from kseg.conversion.rows_writer import RECORD_BYTES, NewRecord, PartitionWriters, RowsWriter, write_side_files
 from kseg.errors import RequestError, errors_at, refuse_if
 from kseg.export import pa

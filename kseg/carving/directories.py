@@ -194,7 +194,7 @@ def open_image(path: str) -> Source:
         if Place(path).tree is None and stat.S_ISBLK(os.stat(path).st_mode):
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             return _BlockDevice(Extent(descriptor, 0, os.lseek(descriptor, 0, os.SEEK_END)), path)
-    return open_source(path)
+    return open_source(Place(path, is_named=Place(path).is_file()))
 
 
 def image_bytes(path: str) -> int:

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,8 @@ from kseg.changes.disk import Disk, is_temporary, opened, umask
 from kseg.changes.lock import HeldLock, is_locked, locked
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, UnsupportedError, errors_at, text_of
 from kseg.limits import MAX_MANIFEST_BYTES
-from kseg.segment.files import LOCK_NAME, bounded
+from kseg.node.log_directory import OF_BROKERS
+from kseg.segment.files import LOCK_NAME, bounded, file_names, holds_segments
 from kseg.stores.no_follow import is_directory, names_in, read_file, resolved, status_of
 from kseg.stores.place import Place
 from kseg.stores.stored_object import StoredObject, is_url, shown
@@ -153,6 +154,24 @@ def check_local(output: str) -> None:
     """Raises UnsupportedError for an output in an object store."""
     if is_url(output):
         raise UnsupportedError(f"{shown(output)}: only restore --from-remote writes to object stores")
+
+
+def check_output(output: str, inputs: Sequence[str] = (), may_be_log_directory: bool = False) -> None:
+    """Raises PathError if the output would be inside a partition or log directory, among the files of brokers, or
+    inside one of these inputs. ``may_be_log_directory``: the output itself may be one that a broker has used.
+    """
+    place, where = os.path.realpath(output), ""
+    folder = place if Place(place).is_dir() else Place(place).parent
+    foreign = frozenset() if may_be_log_directory and folder == place else OF_BROKERS
+    if Place(folder).is_dir() and holds_segments(folder):
+        where = f"partition {folder}"
+    elif Place(folder).is_dir() and foreign & {*file_names(folder)}:
+        where = f"log directory {folder}"
+    for each in inputs:
+        if Place(each).is_dir() and os.path.join(place, "").startswith(os.path.join(os.path.realpath(each), "")):
+            where = f"input {each}"
+    if where:
+        raise PathError(f"{output}: is inside the {where}; nothing was written: choose a path outside of it")
 
 
 @contextmanager

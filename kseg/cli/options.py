@@ -142,6 +142,13 @@ class LogPath(click.Path):
         return local_path(os.fsdecode(value))
 
 
+def _not_empty(_ctx: click.Context, _param: click.Parameter, given: Any) -> Any:
+    """Refuses an empty path, as of a shell's variable that is not set: the command would run as without the option."""
+    if "" in (given if isinstance(given, tuple) else (given,)):
+        raise click.BadParameter("is empty")
+    return given
+
+
 def _topics(ctx: click.Context) -> list[str]:
     """Returns the topics with partitions in the log directories that the command line names, else in the current one.
 
@@ -178,6 +185,7 @@ def cli_option(declared: Option, destination: str, default: Any = None) -> Decor
         settings["type"] = (click.FloatRange if kind.is_real else click.IntRange)(kind.least, kind.largest)
     elif isinstance(kind, PathKind):
         settings["type"] = LogPath(readable=False) if kind.is_log else click.Path(readable=kind.is_checked)
+        settings["callback"] = _not_empty
     elif isinstance(kind, Value):
         settings["type"] = ReadValue(kind)
     elif isinstance(kind, tuple):

@@ -24,7 +24,7 @@ _OPTIONS = {
     "number": Option("--change", RULES, "Purge only what change N has kept.", Number(1), metavar="N"),
     "quarantine": Option(
         "--quarantine", CHANGES, "Directory given as --quarantine to the change, if the partition has moved since.",
-        PathKind(is_checked=True), metavar="DIR", default="",
+        PathKind(is_checked=True), metavar="DIR",
     ),
     "topics": options_of(declaration.topics())[0],
 }  # fmt: skip
@@ -44,7 +44,7 @@ def command(
     completes: bool,
     purges: bool,
     number: int | None,
-    quarantine: str,
+    quarantine: str | None,
 ) -> int:
     """Undo the last change of a partition or log directory, from the bytes in its quarantine.
 
@@ -56,7 +56,7 @@ def command(
         raise click.UsageError("--change is for --purge")
     if presentation.as_page and (lists or purges):
         raise click.UsageError("--format html is for a dry run of an undo")
-    options = UndoOptions(dry_run, not no_lock, quarantine and resolved(quarantine), topics)
+    options = UndoOptions(dry_run, not no_lock, resolved(quarantine) if quarantine else "", topics)
     notices = presentation.notices()
     if lists:
         with open_plans(presentation, True, notices.error) as sink:

@@ -18,7 +18,7 @@ from kseg.changes.copies import NEEDED_BY_COPIES, copied_rows, write_root_files
 from kseg.changes.disk import Disk, umask
 from kseg.changes.driver.command import ChangeOptions, Messages, Planner, Reporter, is_partition
 from kseg.changes.journal import Known
-from kseg.changes.new_directories import NewDirectories, new_directories
+from kseg.changes.new_directories import NewDirectories, check_output, new_directories
 from kseg.changes.plan import CREATE, Plan, Removed, Step
 from kseg.changes.quarantine import staging
 from kseg.conversion.options import ConvertOptions
@@ -28,7 +28,7 @@ from kseg.errors import PathError, UnsupportedError
 from kseg.formats.suffixes import CLEANED, LOG, LOGS, SIDE_SUFFIXES, SNAPSHOT, SWAP, TRANSACTION_INDEX
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.node.index_interval import TopicIntervals
-from kseg.node.log_directory import OF_BROKERS, checkpoint_offsets, is_log_directory_of_broker
+from kseg.node.log_directory import checkpoint_offsets, is_log_directory_of_broker
 from kseg.node.node import Nodes, is_of_one_node
 from kseg.node.paths import expanded
 from kseg.node.topics import Topics
@@ -294,7 +294,7 @@ def convert_to_new(
                 continue
             ends[name] = rewritten.segments[0].base_offset, rewritten.next_offset
             if directory is not None:
-                names[Place(directory).absolute.parent][os.path.basename(directory)] = name
+                names[Place(directory).absolute.parent][segment_files.directory_name(directory)] = name
             if not is_dry:
                 if directory is not None:
                     complete(folder, directory, rewritten.carried)
@@ -348,24 +348,6 @@ def check_output_of(options: ConvertOptions, output: str, paths: Sequence[str]) 
     """Raises PathError if a conversion or an export of the paths may not write to ``output``."""
     is_copy = not (options.is_export or options.source)
     check_output(output, paths if options.source else (), is_copy and is_of_one_node(output, paths))
-
-
-def check_output(output: str, inputs: Sequence[str] = (), may_be_log_directory: bool = False) -> None:
-    """Raises PathError if the output would be inside a partition or log directory, among the files of brokers, or
-    inside one of these inputs. ``may_be_log_directory``: the output itself may be one that a broker has used.
-    """
-    place, where = os.path.realpath(output), ""
-    folder = place if Place(place).is_dir() else Place(place).parent
-    foreign = frozenset() if may_be_log_directory and folder == place else OF_BROKERS
-    if Place(folder).is_dir() and segment_files.holds_segments(folder):
-        where = f"partition {folder}"
-    elif Place(folder).is_dir() and foreign & {*segment_files.file_names(folder)}:
-        where = f"log directory {folder}"
-    for each in inputs:
-        if Place(each).is_dir() and os.path.join(place, "").startswith(os.path.join(os.path.realpath(each), "")):
-            where = f"input {each}"
-    if where:
-        raise PathError(f"{output}: is inside the {where}; nothing was written: choose a path outside of it")
 
 
 def plan_of_new(directory: str, files: dict[str, int], reason: str) -> Plan:

@@ -1,6 +1,5 @@
 """Many partitions as a table of one line each, sorted by a field, with totals and the batches by format and codec."""
 
-import os
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from kseg.output.notices import Paint, on_one_line
 from kseg.output.terminal import Columns, columns_of
 from kseg.quantities import MINUTES, plural, shown_bytes, shown_time
+from kseg.segment.files import directory_name
 
 FLEET_WIDTH = 200
 """Width of the table in a pipe."""
@@ -68,7 +68,7 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
         codecs[form["format"]].add(form["compression"])
     forms = [f"{name} {'+'.join(sorted(used))}" for name, used in sorted(codecs.items())]
     return {
-        "PARTITION": on_one_line(os.path.basename(path_text(row["path"]).rstrip("/"))),
+        "PARTITION": on_one_line(directory_name(path_text(row["path"]).rstrip("/"))),
         "SIZE": shown_bytes(_size(row)),
         "SEGMENTS": f"{row['files']:,}",
         "BATCHES": f"{row['batches']:,}",

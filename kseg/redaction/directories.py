@@ -42,7 +42,7 @@ from kseg.segment.files import (
 from kseg.segment.seek import OFFSET_ENTRY
 from kseg.sidefiles.kinds import side_file
 from kseg.sidefiles.text_files import META_PROPERTIES
-from kseg.stores.no_follow import create_file
+from kseg.stores.no_follow import create_file, resolved
 from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT
 
@@ -190,8 +190,9 @@ def _take_rows(folders: Sequence[TwinFolder], made: NewDirectories) -> None:
     folder = folders[0]
     if not folder.name:
         return
-    root = folder.source.absolute.parent
-    made.rows.update(copied_rows(root, {}, {folder.source.name: folder.name}))
+    source = resolved(folder.source).absolute
+    root = source.parent
+    made.rows.update(copied_rows(root, {}, {source.name: folder.name}))
     for name in (CLEAN_SHUTDOWN, META_PROPERTIES):
         if (root / name).is_file():
             with errors_at(root / name):

@@ -189,6 +189,15 @@ def test_a_dry_run_says_what_was_found_and_writes_nothing(kseg: Kseg, image: Pat
     assert carve(kseg, image).of_type("carved") == done.of_type("carved")
 
 
+def test_an_image_may_be_a_link(kseg: Kseg, image: Path) -> None:
+    image.write_bytes(files_one_by_one(CLEAN))
+    (image.parent / "link").symlink_to(image)
+    found = [
+        kseg("carve", "-n", "--output", image.parent / "out", image.parent / name) for name in (image.name, "link")
+    ]
+    assert found[0].lines == found[1].expect(1).lines
+
+
 @pytest.mark.parametrize("offset", [-5, -(1 << 63) + 1, (1 << 63) - 4, 1 << 60])
 def test_batches_with_offsets_of_no_log_are_left_out_and_hide_none(kseg: Kseg, image: Path, offset: int) -> None:
     good = [batch(at, 10, TIME) for at in (100, 110)]

@@ -1,5 +1,6 @@
 """``kseg redact``: what it says, what it refuses, and that a twin is written completely or not at all."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,19 @@ def test_a_log_directory_is_told_by_partition(kseg: Kseg, tmp_path: Path) -> Non
     assert rows["dplain-0"]["values"] > 0 == rows["dplain-0"]["randomBytes"]
     assert files(twin).keys() == files(LOGS).keys()
     kseg("redact", "--output", twin, LOGS).expect(3, "already exists")
+
+
+@pytest.mark.parametrize("spelling", ["dplain-0/", "dplain-0/.", "../dplain-0/"])
+@pytest.mark.parametrize("command", [("redact",), ("convert", "--codec", "zstd")], ids=["redact", "convert"])
+def test_a_partition_spelled_otherwise_keeps_its_log_start(
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], spelling: str
+) -> None:
+    logs = shutil.copytree(LOGS, tmp_path / "logs")
+    (logs / "log-start-offset-checkpoint").write_text("0\n1\ndplain 0 46\n")
+    (tmp_path / "dplain-0").symlink_to(logs / "dplain-0")
+    monkeypatch.chdir(logs)
+    kseg(*command, "--output", tmp_path / "new", spelling).expect(0)
+    assert (tmp_path / "new/log-start-offset-checkpoint").read_text() == "0\n1\ndplain 0 46\n"
 
 
 def test_a_dry_run_writes_nothing(kseg: Kseg, tmp_path: Path) -> None:

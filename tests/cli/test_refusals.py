@@ -32,6 +32,21 @@ def test_an_option_that_takes_one_value_is_given_once(kseg: Kseg, command: str, 
     kseg(command, option, "1", "nowhere", option, "2").expect(2, option, "is given 2 times: give it once", out=b"")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify", "--against"),
+        ("verify", "--manifest"),
+        ("recover", "--from-replica"),
+        ("carve", "--like"),
+        ("undo", "--quarantine"),
+    ],
+    ids=" ".join,
+)
+def test_an_empty_path_is_not_taken_for_none(kseg: Kseg, words: tuple[str, ...]) -> None:
+    kseg(*words, "", PLAIN).expect(2, f"Invalid value for '{words[-1]}': is empty", out=b"")
+
+
 def test_what_may_be_repeated_and_help_are_not_in_the_way(kseg: Kseg) -> None:
     ignored = ("--ignore", "crc-mismatch", "--ignore", "undecodable-records", "-q", "-q")
     assert kseg("verify", *ignored, INTERNAL / "__consumer_offsets-0").status == 0
@@ -112,10 +127,12 @@ def test_what_brokers_have_moved_or_forgotten_is_counted(kseg: Kseg, logs: Path,
     assert "1 partition left alone: topic unknown to __cluster_metadata-0" in done.err
 
 
-@pytest.mark.parametrize("options", [("--to", "jsonl", "-o"), ("--to", "v2", "--output")])
-def test_no_output_goes_into_a_partition(kseg: Kseg, tmp_path: Path, options: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "words", [("convert", "--to", "jsonl", "-o"), ("convert", "--to", "v2", "--output"), ("recover", "--output")]
+)
+def test_no_output_goes_into_a_partition(kseg: Kseg, tmp_path: Path, words: tuple[str, ...]) -> None:
     partition = Path(shutil.copytree(PLAIN, tmp_path / "dplain-0"))
     before = sorted(partition.iterdir())
     for place in (partition / "out", partition):
-        kseg("convert", *options, place, partition).expect(3, "nothing was written")
+        kseg(*words, place, partition).expect(3, "nothing was written")
     assert sorted(partition.iterdir()) == before

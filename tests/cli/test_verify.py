@@ -39,6 +39,11 @@ def table(lines: list[str]) -> list[str]:
     return lines[start:]
 
 
+@pytest.mark.parametrize("spelling", ["", "/", "/.", "/../dplain-0"])
+def test_a_line_of_a_partition_begins_with_its_name(kseg: Kseg, spelling: str) -> None:
+    assert table(kseg("verify", "--sort", "name", f"{CLEAN}{spelling}").lines)[1].startswith("dplain-0 ")
+
+
 @pytest.mark.parametrize("level", ["quick", "full", "deep"])
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_verify_and_summaries_count_the_same(kseg: Kseg, few: Path, level: str, jobs: int) -> None:

@@ -24,7 +24,7 @@ from kseg.changes.disk import Disk
 from kseg.changes.journal import Known, LogDirectoryChange, RootFile, known_root_files
 from kseg.changes.lock import directories_to_lock, is_locked, locked, log_directory_of
 from kseg.changes.manifest import Author, Change
-from kseg.changes.new_directories import check_local
+from kseg.changes.new_directories import check_local, check_output
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
 from kseg.changes.undo import complete_interrupted, complete_interrupted_in_log_directory
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, caused, errors_at, text_of
@@ -705,6 +705,8 @@ def run(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions,
             paths = [Place(path, cache=cache) for path in paths]
         planner.nodes.give(paths)
         paths = each_once(planner.nodes.paths)
+        if options.output is not None:
+            check_output(options.output, paths, may_be_log_directory=True)
         reporter.begin(planner.at_once, partition_count(paths))
         paths = without_same_outputs(paths, options.output, failures)
         refused = _lock_all(paths, held) if options.takes_lock and options.output is None and not options.is_dry else {}

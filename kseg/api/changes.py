@@ -451,10 +451,11 @@ def quorum(
 
     sources, paths = (paths_of(each) if each else () for each in (topics_from, path))
     options = filled(metadata_log.QuorumOptions, given, topics_from=sources)
+    paths = metadata_log.metadata_paths(paths)
     options.check(paths, None if output is None else os.fspath(output))
     change = OutputArguments(topics=None, keep=keep, lock=lock, output=output)
     if rewrite:
-        return _plan(path, "quorum", partial(metadata_log.RewritePlanner, options), change)
+        return _plan(paths, "quorum", partial(metadata_log.RewritePlanner, options), change)
     if survivor:
         from kseg.recovery.surviving_voter import Survivor, SurvivorPlanner
 

@@ -8,7 +8,7 @@ from kseg.changes.driver.command import ChangeOptions
 from kseg.cli.changing import open_printer, presentation_options, run_change, unlinked_options
 from kseg.cli.options import Command, filled, paths_argument, usage_errors
 from kseg.output.notices import Presentation
-from kseg.recovery.metadata_log import QuorumOptions, RewritePlanner, settings_after, write_new_quorum
+from kseg.recovery.metadata_log import QuorumOptions, RewritePlanner, metadata_paths, settings_after, write_new_quorum
 from kseg.recovery.surviving_voter import Survivor, SurvivorPlanner
 
 
@@ -25,6 +25,7 @@ def command(paths: tuple[str, ...], options: QuorumOptions, change: ChangeOption
     --new, a new controller replaces a quorum that is lost: topics keep their ids, so brokers keep their partitions.
     PATH can be omitted if --topics-from names log directories: then these partitions are all that is known.
     """
+    paths = metadata_paths(paths)
     with usage_errors():
         options.check(paths, change.output)
     if options.rewrites:

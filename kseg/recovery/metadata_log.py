@@ -42,6 +42,7 @@ from kseg.node.cluster_metadata import Raft, load_readable, load_snapshot, prope
 from kseg.node.coordinators import Coordinators
 from kseg.node.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved, topic_id_at
 from kseg.node.metadata_image import MetadataImage, PartitionImage, TopicImage, unstartable
+from kseg.node.node import Nodes
 from kseg.node.server_properties import ServerProperties
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, Number, PathKind, Value, option
@@ -98,6 +99,16 @@ class Endpoint(NamedTuple):
             return cls(int(number), listener.host, listener.port)
         except ValueError:
             raise ValueError(f"{text!r} has not the form NODE=HOST:PORT") from None
+
+
+def metadata_paths(paths: Iterable[str]) -> tuple[str, ...]:
+    """Returns the PATHs, of a node only the disks with its metadata log if there is one. Raises PathError."""
+    nodes = Nodes(paths)
+    others = {
+        os.path.realpath(one.path) for node in nodes.given if node.metadata is not None
+        for one in node.directories if not one.holds_metadata
+    }  # fmt: skip
+    return tuple(path for path in nodes.paths if os.path.realpath(path) not in others)
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,27 @@ def test_a_snapshot_replaces_the_log_and_can_be_undone(logs: Path, kseg: Kseg) -
     assert files(logs, kept=False) == before
 
 
+@pytest.mark.parametrize("spelling", ["server.properties", "", "both"])
+@pytest.mark.parametrize("job", ["--rewrite", "--survivor", "--new"])
+def test_the_disks_of_a_node_are_one_copy(job: str, spelling: str, logs: Path, kseg: Kseg, tmp_path: Path) -> None:
+    """Only one of them has the metadata log."""
+    second = tmp_path / "second"
+    second.mkdir()
+    shutil.copy(logs / "meta.properties", second)
+    (tmp_path / "server.properties").write_text(f"log.dirs={second},{logs}\n")
+    words: list[object] = [job]
+    if job == "--survivor":
+        shutil.rmtree(logs)
+        shutil.copytree(THREE_VOTERS / "node1", logs)
+        shutil.copy(logs / "meta.properties", second)
+    elif job == "--new":
+        words += [9, "--listener", "CONTROLLER://c:9093", "--output", tmp_path / "new"]
+    paths = [second, logs] if spelling == "both" else [tmp_path / spelling]
+    done = kseg("quorum", *words, *paths).expect(0)
+    assert kseg("verify", tmp_path / "new" if job == "--new" else logs / "__cluster_metadata-0").status == 0, done.out
+    assert [path.name for path in second.iterdir() if path.is_file()] == ["meta.properties"]
+
+
 def test_records_that_no_node_can_replay_are_left_out(kseg: Kseg, tmp_path: Path) -> None:
     case = TESTDATA / "damaged" / "findings" / "metadata-record-refused" / "logs"
     logs = Path(shutil.copytree(case, tmp_path / "logs"))

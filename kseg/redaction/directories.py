@@ -42,6 +42,7 @@ from kseg.segment.files import (
 from kseg.segment.seek import OFFSET_ENTRY
 from kseg.sidefiles.kinds import side_file
 from kseg.sidefiles.text_files import META_PROPERTIES
+from kseg.stores.archives.mounting import form_at
 from kseg.stores.no_follow import create_file, resolved
 from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT
@@ -145,7 +146,8 @@ def _folders(place: Place, names: Pseudonyms) -> Iterator[TwinFolder]:
             return
         place.status()
         if segment_file(place).kind not in LOG_SUFFIXES and side_file(place) is None:
-            raise UnsupportedError(f"{place}: neither a segment nor a side file; unpack an archive first")
+            advice = "name a partition or log directory" if form_at(place) is None else "unpack it first"
+            raise UnsupportedError(f"{place}: neither a segment nor a side file: {advice}")
         directory = place.absolute.parent
         is_partition = parse_partition_name(directory.name) is not None
         folder = TwinFolder(directory, _name_of(directory.name, names) if is_partition else "")

@@ -3,6 +3,7 @@ codec and release."""
 
 import json
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -124,8 +125,11 @@ def test_nothing_is_written_into_what_is_read(inside: str, tmp_path: Path) -> No
     path = TESTDATA / "damaged/4.3.1-last-flip-body"
     with pytest.raises(KsegError):
         twin_of(path, path / inside)
-    with pytest.raises(UnsupportedError, match="archive"):
-        twin_of(path / "case.json", tmp_path / "out")
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        archive.add(path)
+    for file, advice in ((tmp_path / "a.tar", "unpack it"), (path / "case.json", "name a partition")):
+        with pytest.raises(UnsupportedError, match=advice):
+            twin_of(file, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

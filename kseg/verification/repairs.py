@@ -168,6 +168,10 @@ class Repairs:
 
     def target_of(self, file: str) -> RepairTarget | None:
         """Returns None for files that no command changes: a stream, an archive, a directory of other files."""
+        return None if Place(file).tree is not None else self._holder_of(file)
+
+    def _holder_of(self, file: str) -> RepairTarget | None:
+        """As `target_of`, but also in an archive or store: what is known of it is known of its findings."""
         path = self._directory_of(file)
         return None if path is None or _is_out_of_place(path) else self._target_at(path)
 
@@ -179,7 +183,7 @@ class Repairs:
 
     def _find_directory(self, file: str) -> str | None:
         """Returns the path or its parent, if it is a partition or log directory."""
-        if file == "-" or "\0" in file or Place(file).tree is not None:
+        if file == "-" or "\0" in file:
             return None
         is_directory = Place(file).is_dir()
         if os.path.basename(file).startswith(segment_files.OWN_PREFIX) and is_directory:
@@ -220,8 +224,9 @@ class Repairs:
     def with_repair(self, finding: Finding) -> Finding:
         """Returns the finding with its ``repair`` and ``needs``; an alternative repair is added to its ``details``."""
         target = self.target_of(finding.file)
-        if target is not None and finding.code in _OF_TRANSACTIONS and "producerId" in finding.details:
-            finding = with_coordinator_facts(finding, target)
+        if finding.code in _OF_TRANSACTIONS and "producerId" in finding.details:
+            if (holder := self._holder_of(finding.file)) is not None:
+                finding = with_coordinator_facts(finding, holder)
         kind = KINDS[finding.code]
         if finding.severity == INFO != kind.severity:
             return finding  # the rule found that nothing is wrong

@@ -1,6 +1,7 @@
 """Committed offsets and open transactions of the nodes of one cluster: one copy tells what another one lacks."""
 
 import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,14 @@ def found(kseg: Kseg, code: str, *paths: Path) -> list[dict[str, Any]]:
 def two_of(logs: Path, target: Path) -> tuple[Path, Path]:
     one, two = (Path(shutil.copytree(logs, target / name)) for name in ("node1", "node2"))
     return one, edited(two, **NODE_2)
+
+
+def test_an_archive_tells_the_same_of_transactions(kseg: Kseg, tmp_path: Path) -> None:
+    logs = Path(shutil.copytree(KILLED, tmp_path / "logs"))
+    with tarfile.open(tmp_path / "logs.tar", "w") as archive:
+        archive.add(logs, "logs")
+    there, here = (found(kseg, "open-transaction", path) for path in (tmp_path / "logs.tar", logs))
+    assert [(row["message"], row["details"]) for row in there] == [(row["message"], row["details"]) for row in here]
 
 
 def test_a_commit_is_beyond_the_end_of_every_copy(kseg: Kseg, tmp_path: Path) -> None:

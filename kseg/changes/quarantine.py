@@ -20,7 +20,6 @@ directory that the owner cannot write to.
 
 import errno
 import os
-import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -49,7 +48,7 @@ def check_folder(directory: str) -> None:
     link.
     """
     path = folder_of(directory)
-    if Place(path).lexists() and not stat.S_ISDIR(os.lstat(path).st_mode):
+    if path.lexists() and not is_directory(path):
         raise KsegError(f"{path}: is no directory; nothing was changed")
 
 

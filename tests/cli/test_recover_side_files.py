@@ -1,6 +1,7 @@
 """``kseg recover`` where side files are missing or cannot be read: rebuilt, or named."""
 
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,13 @@ def test_a_linked_log_directory_has_no_pending_change(kseg: Kseg, marked_logs: P
     link.symlink_to(marked_logs)
     assert kseg("reindex", link / "dplain-0").status == 0
     assert [row["file"] for row in findings_of(kseg, link, code="pending-change")] == []
+
+
+def test_a_changed_partition_in_an_archive_has_no_pending_change(kseg: Kseg, marked_logs: Path) -> None:
+    assert kseg("reindex", marked_logs / "dplain-0").status == 0
+    with tarfile.open(marked_logs.with_name("logs.tar"), "w") as archive:
+        archive.add(marked_logs, "logs")
+    kseg("verify", marked_logs.with_name("logs.tar")).expect(kseg("verify", marked_logs).status)
 
 
 EPOCHS, METADATA = "leader-epoch-checkpoint", "partition.metadata"

@@ -389,10 +389,8 @@ class Node:
         be missing."""
         if self.topics is not None or not self.is_kraft:
             return ""
-        return (
-            f"{METADATA_PARTITION}, which has the settings of topics, is on none of these disks: give all log "
-            "directories of the node, or --server-properties FILE"
-        )
+        how = "give all log directories of the node" + ", or --server-properties FILE" * (self.server is None)
+        return f"{METADATA_PARTITION}, which has the settings of topics, is on none of these disks: {how}"
 
 
 def is_reserved_id(directory_id: str) -> bool:

@@ -53,7 +53,11 @@ def test_a_configuration_is_read_anew_each_time(tmp_path: Path) -> None:
 def test_what_no_disk_tells_is_unknown(tmp_path: Path) -> None:
     disks = dealt(CLEAN, tmp_path, 2)
     node = Nodes([str(disks[1])]).given[0]
-    assert "none of these disks" in node.elsewhere()
+    assert node.elsewhere().endswith("directories of the node, or --server-properties FILE")
+    server = read_server_properties(str(properties_of(disks)))
+    assert Nodes([str(disks[1])], server).given[0].topics is not None
+    shutil.rmtree(disks[0])
+    assert Nodes([str(disks[1])], server).given[0].elsewhere().endswith("give all log directories of the node")
     policies = {name: node.partition(str(path)).policy for name, path in partitions_of(disks[1:]).items()}
     assert {policy.source for policy in policies.values()} == {CHECKPOINT, UNKNOWN}
     assert {policy.text for policy in policies.values()} == {"compact", None}

@@ -282,8 +282,12 @@ def segments_among(
 
 
 def holds_segments(directory: str) -> bool:
-    """Whether `list_segments`, with ``everything``, finds any. Raises PathError if the directory cannot be read."""
-    return bool(list_segments(directory, everything=True))
+    """Whether `list_segments`, with ``everything``, finds any; a file that strayed into a log directory, beside its
+    partitions, makes none of it. Raises PathError if the directory cannot be read."""
+    files, others = regular_and_other_names(directory)
+    if not LOG_DIRECTORY_FILES.isdisjoint(files) and any(map(parse_partition_name, others)):
+        return False
+    return bool(segments_among(directory, files, everything=True))
 
 
 def list_partitions(directory: str, with_links: bool = True) -> list[str]:

@@ -91,3 +91,13 @@ def test_replicas_are_compared_for_only_these_topics(logs: Path, kseg: Kseg, tmp
     assert [Path(row["file"]).name for row in done.of_type("comparison")] == ["audit-a-0", "audit-b-0"]
     assert kseg("verify", "--manifest", tmp_path / "new", "--topic", "orders", logs).status == 2
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("command", [("stats",), ("recover", "--dry-run", "--full")])
+def test_a_segment_that_strayed_into_a_log_directory_hides_no_partition(
+    command: tuple[str, ...], kseg: Kseg, known_logs: Path
+) -> None:
+    before = kseg(*command, "--format", "json", known_logs)
+    (known_logs / "0.log").touch()
+    after = kseg(*command, "--format", "json", known_logs)
+    assert (after.status, after.objects[:-1]) == (before.status, before.objects[:-1])

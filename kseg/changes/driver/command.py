@@ -37,8 +37,8 @@ from kseg.quantities import plural
 from kseg.segment.files import (
     CLEAN_SHUTDOWN,
     directory_name,
+    holds_segments,
     list_partitions,
-    list_segments,
     listing_of,
     own_name,
     own_partitions,
@@ -337,7 +337,7 @@ def is_partition(path: str) -> bool:
         if form_at(path) is not None or (is_url(path) and Place(path).tree is None):
             raise PathError(f"{shown(path)}: {NEVER_CHANGED}")
         raise PathError(f"{path or repr(path)}: {missing}; give a partition or log directory")
-    if list_segments(path, everything=True):
+    if holds_segments(path):
         return True
     if is_log_directory(path):
         return False

@@ -115,7 +115,7 @@ def includes_broken(selection: RecordSelection) -> bool:
 
 def offsets_of(given: Range | None) -> tuple[int, int] | None:
     """Returns the first and last offset. Raises RequestError as `wanted_of`."""
-    return _ends("offsets", given, lambda offset: (_offset(offset), offset), LAST_OFFSET)
+    return _ends("offsets", given, lambda offset: (found := integer_of("offsets", offset), found), LAST_OFFSET)
 
 
 def ranges_of(given: Range | Iterable[Range]) -> tuple[tuple[int, int], ...]:
@@ -143,12 +143,6 @@ def _ends(name: str, given: Any, read: Callable[[Any], tuple[int, int]], largest
     return found
 
 
-def _offset(given: int) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or not _SMALLEST <= given <= LAST_OFFSET:
-        raise RequestError(f"offsets: {given!r} is no offset")
-    return given
-
-
 def milliseconds_of(given: datetime) -> int:
     """Returns a time in ms since the epoch; a naive one is in local time. Raises RequestError for NaT of pandas."""
     if given != given:
@@ -168,9 +162,11 @@ def _moments(given: Time) -> tuple[int, int]:
         given = milliseconds_of(given)
     if isinstance(given, str) and (found := parse_time_expression(given, time_ns() // 1_000_000)) is not None:
         return found
-    if isinstance(given, int) and not isinstance(given, bool) and _SMALLEST <= given <= LAST_TIMESTAMP:
-        return given, given
-    raise RequestError(f"time: {given!r} is no time: ms since the epoch, a datetime, 2026-01-31, 2026-01-31T09:00:00Z")
+    try:
+        return (moment := _number(given)), moment
+    except (TypeError, ValueError) as error:
+        forms = "ms since the epoch, a datetime, 2026-01-31, 2026-01-31T09:00:00Z"
+        raise RequestError(f"time: {given!r} is no time: {forms}") from error
 
 
 # Checks the types of arguments, so that the error for a wrong one is a RequestError with its name.
@@ -249,6 +245,21 @@ def _key(value: Any) -> bytes | str:
     return value if isinstance(value, bytes) else _text(value)
 
 
+def integer_of(name: str, given: Any, least: int = _SMALLEST, largest: int = LAST_OFFSET) -> int:
+    """Returns an integer, one of numpy too. Raises RequestError for other types and for those out of the range."""
+    try:
+        if least <= (found := _number(given)) <= largest:
+            return found
+    except (TypeError, ValueError):
+        pass
+    raise RequestError(f"{name}={given!r}: is no integer from {least} to {largest}")
+
+
+def names_of(name: str, given: Any) -> list[str]:
+    """Returns one name or several. Raises RequestError for other types."""
+    return list(_right(name, given, _kind_of(Iterable[str])))
+
+
 def _number(value: Any) -> int:
     if isinstance(value, bool):
         raise TypeError
@@ -259,7 +270,9 @@ def _number(value: Any) -> int:
 
 
 def _place(value: Any) -> str:
-    return _text(os.fspath(value))
+    path = _text(os.fspath(value))
+    os.fsencode(path)  # ValueError: a lone surrogate stands for no bytes
+    return path
 
 
 def _path(value: Any) -> str:

@@ -405,7 +405,8 @@ def redact(
 
     if output is None:
         raise RequestError("redact: give an output: the path is only read")
-    (place,), options = paths_of(path), filled(RedactOptions, given)
+    (place, *others), options = paths_of(path), filled(RedactOptions, given)
+    refuse_if(bool(others), f"path={path!r}: matches {len(others) + 1} paths")
     change = driver.ChangeOptions(takes_lock=lock, output=resolved(os.fspath(output)))
 
     def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:

@@ -236,8 +236,7 @@ class Scan(Dataset):
 
     def get_fragments(self, filter: Any = None) -> "Iterator[ScanFragment]":
         """Yields `splits` of the rows that can match a filter, for engines that read fragments, as DataFusion does."""
-        found = self if filter is None else self.within(bounds_of_filter(filter))
-        yield from map(ScanFragment, found.splits())
+        yield from map(ScanFragment, self.within(_bounds_of(filter)).splits())
 
     def to_batches(
         self, columns: Columns = None, filter: Any = None, batch_size: int | None = None, **_options: Any
@@ -310,12 +309,11 @@ class ScanScanner:
     """
 
     def __init__(self, scan: Scan, columns: Columns, condition: Any, batch_size: int | None = None) -> None:
-        if batch_size is not None and batch_size < 1:
-            raise RequestError(f"batch_size={batch_size!r}: is no number of rows")
-        self._columns = [*scan.columns] if columns is None else columns
-        bounds = ALL_ROWS if condition is None else bounds_of_filter(condition)
-        self._read = scan.within(bounds, scan.needed(self._columns, condition))
-        self._filter, self._batch_size = condition, batch_size
+        wanted = scan.columns if columns is None else columns
+        self._columns = wanted if isinstance(wanted, dict) else arguments.names_of("columns", wanted)
+        self._read = scan.within(_bounds_of(condition), scan.needed(self._columns, condition))
+        self._filter = condition
+        self._batch_size = None if batch_size is None else arguments.integer_of("batch_size", batch_size, 1)
         self.dataset_schema = scan.schema
         self.projected_schema = self._scanner_of(pa.RecordBatch.from_pylist([], self.dataset_schema)).projected_schema
 
@@ -340,8 +338,8 @@ class ScanScanner:
 
     def head(self, num_rows: int) -> "pa.Table":
         """Returns the first rows."""
-        found, left = [], num_rows
-        for batch in self.to_batches() if num_rows > 0 else ():
+        found, left = [], arguments.integer_of("num_rows", num_rows)
+        for batch in self.to_batches() if left > 0 else ():
             found.append(batch.slice(0, left))
             left -= found[-1].num_rows
             if not left:
@@ -362,6 +360,14 @@ class ScanScanner:
     def _scanner_of(self, batch: "pa.RecordBatch") -> "ds.Scanner":
         scanned = ds.InMemoryDataset(batch)  # its threads call no Python
         return scanned.scanner(columns=self._columns, filter=self._filter, use_threads=False)
+
+
+def _bounds_of(condition: Any) -> Bounds:
+    if condition is None:
+        return ALL_ROWS
+    if not isinstance(condition, ds.Expression):
+        raise RequestError(f"filter={condition!r:.80}: is no expression of pyarrow")
+    return bounds_of_filter(condition)
 
 
 @cache

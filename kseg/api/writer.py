@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Self, TypedDict, Unpack
 
-from kseg.api.arguments import Path, checked, milliseconds_of
+from kseg.api.arguments import Path, checked, integer_of, milliseconds_of
 from kseg.api.log import Record
 from kseg.changes.new_directories import check_local, check_output, new_directories
 from kseg.conversion.options import codec_target
@@ -18,8 +18,7 @@ from kseg.export.arrow import COLUMNS, PROVEN, TIMESTAMP_TYPES, by_partition, ne
 from kseg.formats.compressing import Codec
 from kseg.limits import CHUNK_ROWS
 from kseg.node.node import Nodes
-from kseg.quantities import LAST_TIMESTAMP
-from kseg.segment.files import LAST_OFFSET, directory_name, is_new_partition, own_name, parse_partition_name
+from kseg.segment.files import directory_name, is_new_partition, own_name, parse_partition_name
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES, DEFAULT_SEGMENT_BYTES, LARGEST_SEGMENT_BYTES, RollLimits
 from kseg.stores.place import Place
 
@@ -123,26 +122,27 @@ class _NewPartitions:
         """Appends a record and returns its offset."""
         key, value = _bytes("key", key), _bytes("value", value)
         moment = milliseconds_of(timestamp) if isinstance(timestamp, datetime) else timestamp
-        moment = _NO_TIMESTAMP if moment is None else _integer("timestamp", moment, _NO_TIMESTAMP, LAST_TIMESTAMP)
+        moment = _NO_TIMESTAMP if moment is None else integer_of("timestamp", moment, _NO_TIMESTAMP)
         if timestampType is not None and timestampType not in (*TIMESTAMP_TYPES, *TIMESTAMP_TYPES.values()):
             raise RequestError(f"timestampType={timestampType!r}: is none of {', '.join(TIMESTAMP_TYPES)}")
         append_time = moment if timestampType in ("LogAppendTime", TIMESTAMP_TYPES["LogAppendTime"]) else None
         pairs = () if headers is None else _pairs(headers)
-        given = -1 if offset is None else _integer("offset", offset, 0, LAST_OFFSET)
+        given = None if offset is None else integer_of("offset", offset, 0)
         rows = self._open_writers().use(name, RECORD_BYTES + len(key or b"") + len(value or b""))
-        if 0 <= given < rows.next_offset:
-            raise RequestError(f"{name}: offset {offset} is below the next offset, {rows.next_offset}")
-        found = rows.numbered(offset)
+        if given is not None and given < rows.next_offset:
+            raise RequestError(f"{name}: offset {given} is below the next offset, {rows.next_offset}")
+        found = rows.numbered(given)
         rows.hold(NewRecord(found, moment, key, value, pairs, append_time))
         return found
 
     def _partition_of(self, topic: Any, partition: Any) -> str:
         """Returns the name of the directory. Raises RequestError if there is no such topic or partition."""
-        name = self._name if self._is_one else f"{topic}-{partition}"
-        if name not in self._open_writers().by_name:
-            _integer("partition", partition, 0, _LAST_PARTITION)
-            if not isinstance(topic, str) or not is_new_partition(name):
-                raise RequestError(f"topic={topic!r}: is no name of a topic")
+        if self._is_one:
+            return self._name
+        name = f"{topic}-{integer_of('partition', partition, 0, _LAST_PARTITION)}"
+        is_known = name in self._open_writers().by_name
+        if not isinstance(topic, str) or not (is_known or is_new_partition(name)):
+            raise RequestError(f"topic={topic!r}: is no name of a topic")
         return name
 
     def _open_writers(self) -> PartitionWriters[RowsWriter]:
@@ -240,12 +240,6 @@ def _row(record: Any) -> dict[str, Any]:
     return dict(record)
 
 
-def _integer(name: str, given: int, least: int, largest: int) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= largest:
-        raise RequestError(f"{name}={given!r}: is no integer from {least} to {largest}")
-    return given
-
-
 def _bytes(name: str, given: bytes | None) -> bytes | None:
     if given is not None and not isinstance(given, bytes | bytearray | memoryview):
         raise RequestError(f"{name} {given!r}: is neither bytes nor None")
@@ -322,10 +316,10 @@ def log_writer(path: Path, **settings: Unpack[WriterSettings]) -> LogDirectoryWr
 def _maker(settings: WriterSettings, first_offset: int = 0) -> Callable[[str, str], RowsWriter]:
     with errors_at("codec", RequestError, of=ValueError):
         target = codec_target(settings["codec"])
-    batch_bytes = _integer("batch_bytes", settings["batch_bytes"], 1, LARGEST_SEGMENT_BYTES)
+    batch_bytes = integer_of("batch_bytes", settings["batch_bytes"], 1, LARGEST_SEGMENT_BYTES)
     limits = RollLimits(
-        _integer("segment_bytes", settings["segment_bytes"], 1, LARGEST_SEGMENT_BYTES),
-        interval_bytes=_integer("index_interval_bytes", settings["index_interval_bytes"], 0, LARGEST_SEGMENT_BYTES),
+        integer_of("segment_bytes", settings["segment_bytes"], 1, LARGEST_SEGMENT_BYTES),
+        interval_bytes=integer_of("index_interval_bytes", settings["index_interval_bytes"], 0, LARGEST_SEGMENT_BYTES),
     )
-    _integer("first_offset", first_offset, 0, LAST_OFFSET)
+    integer_of("first_offset", first_offset, 0)
     return partial(RowsWriter, target=target, batch_bytes=batch_bytes, limits=limits, first_offset=first_offset)

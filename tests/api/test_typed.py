@@ -153,6 +153,17 @@ def test_a_number_may_be_of_another_library(partition: Path) -> None:
     assert kseg.retain(partition, retention_bytes=number, policy="delete").actions == []
 
 
+def test_a_glob_of_several_paths_is_not_redacted(partition: Path, tmp_path: Path) -> None:
+    with pytest.raises(kseg.RequestError, match=r"path=.*matches [0-9]+ paths"):
+        kseg.redact(f"{partition}/*", output=tmp_path / "twin")
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
+def test_a_path_with_a_lone_surrogate_is_no_path(function: Callable[..., Any]) -> None:
+    with pytest.raises(kseg.RequestError, match="path="):
+        function(**{**NEEDED.get(function, {}), "path": "\ud800"})
+
+
 def test_paths_may_come_from_a_generator(partition: Path) -> None:
     once = kseg.open(partition).files
     assert kseg.open(path for path in [partition, str(partition)]).files == once + once
@@ -165,6 +176,43 @@ def test_flags_and_large_integers_are_no_numbers(partition: Path) -> None:
         kseg.reindex(partition, index_interval_bytes=flag)
     with pytest.raises(kseg.RequestError, match=f"max_batch_bytes={2**63}: is no whole number of 64 bits"):
         kseg.open(partition, max_batch_bytes=2**63)
+
+
+def test_integers_of_numpy_are_integers(partition: Path, tmp_path: Path) -> None:
+    numpy = pytest.importorskip("numpy", reason="numpy is not installed")
+    integer: Any = numpy.int64
+    log, ends = kseg.open(partition), (integer(1), integer(2))
+    assert [record.offset for record in log.records(offsets=ends)] == [1, 2]
+    first = next(log.records()).timestamp
+    assert next(log.records(time=(integer(first), None))).timestamp == first
+    with kseg.log_writer(tmp_path / "new") as writer:
+        offset = writer.append(topic="a", partition=integer(0), timestamp=integer(5), offset=integer(7))
+        assert (type(offset), offset) == (int, 7)
+        text: Any = "0"
+        with pytest.raises(kseg.RequestError, match="partition='0'"):
+            writer.append(topic="a", partition=text)
+    scan = kseg.scan(partition)
+    assert scan.head(integer(2)).num_rows == 2
+    for wrong in (None, 1 << 70, "2", True):
+        with pytest.raises(kseg.RequestError, match="num_rows="):
+            scan.head(wrong)
+        if wrong is not None:
+            with pytest.raises(kseg.RequestError, match="batch_size="):
+                scan.scanner(batch_size=wrong)
+
+
+def test_columns_and_filters_of_a_scanner_are_checked(partition: Path) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    scan = kseg.scan(partition)
+    for columns in ("offset", ("offset",), iter(["offset"])):
+        assert scan.to_table(columns=columns).schema.names == ["offset"]  # type: ignore[arg-type]
+    for wrong in ("offset > 3", [("offset", ">", 3)], partition):  # a path is not opened
+        with pytest.raises(kseg.RequestError, match="filter="):
+            scan.count_rows(filter=wrong)
+        with pytest.raises(kseg.RequestError, match="filter="):
+            next(scan.get_fragments(filter=wrong))
+    with pytest.raises(kseg.RequestError, match="columns="):
+        scan.to_table(columns=[5])  # type: ignore[list-item]
 
 
 # Errors are of the kinds that Python has for them, and survive a pickle.

@@ -115,7 +115,12 @@ def includes_broken(selection: RecordSelection) -> bool:
 
 def offsets_of(given: Range | None) -> tuple[int, int] | None:
     """Returns the first and last offset. Raises RequestError as `wanted_of`."""
-    return _ends("offsets", given, lambda offset: (found := integer_of("offsets", offset), found), LAST_OFFSET)
+
+    def ends(offset: int) -> tuple[int, int]:
+        found = integer_of("offsets", offset)
+        return found, found
+
+    return _ends("offsets", given, ends, LAST_OFFSET)
 
 
 def ranges_of(given: Range | Iterable[Range]) -> tuple[tuple[int, int], ...]:
@@ -163,10 +168,11 @@ def _moments(given: Time) -> tuple[int, int]:
     if isinstance(given, str) and (found := parse_time_expression(given, time_ns() // 1_000_000)) is not None:
         return found
     try:
-        return (moment := _number(given)), moment
+        moment = _number(given)
     except (TypeError, ValueError) as error:
         forms = "ms since the epoch, a datetime, 2026-01-31, 2026-01-31T09:00:00Z"
         raise RequestError(f"time: {given!r} is no time: {forms}") from error
+    return moment, moment
 
 
 # Checks the types of arguments, so that the error for a wrong one is a RequestError with its name.

@@ -389,8 +389,10 @@ class Node:
         be missing."""
         if self.topics is not None or not self.is_kraft:
             return ""
-        how = "give all log directories of the node" + ", or --server-properties FILE" * (self.server is None)
-        return f"{METADATA_PARTITION}, which has the settings of topics, is on none of these disks: {how}"
+        advice = "give all log directories of the node"
+        if self.server is None:
+            advice += ", or --server-properties FILE"
+        return f"{METADATA_PARTITION}, which has the settings of topics, is on none of these disks: {advice}"
 
 
 def is_reserved_id(directory_id: str) -> bool:

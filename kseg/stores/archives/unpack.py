@@ -18,8 +18,10 @@ LARGEST_DICTIONARY_BYTES = 256 << 20
 """Most memory for a dictionary of xz or LZMA; xz -9 needs 65 MiB."""
 _LARGEST_ZSTD_WINDOW = (1 << 27) + (1 << 10)
 """Most memory for a window of zstd: 128 MiB, as for the command zstd without --long."""
+_ZSTD_BLOCK_BYTES = 4
+"""Size of the smallest block of zstd; it may hold 128 KiB."""
 _ZSTD_INPUT_BYTES = 1 << 11
-"""Input of one call of zstd, whose output has at most 64 MiB: a block of 4 bytes may hold 128 KiB."""
+"""Input of one call of zstd at most, whose output then has up to 64 MiB."""
 
 
 class FrameDecoder:
@@ -83,7 +85,8 @@ class ZstdDecoder(FrameDecoder):
                 raise ValueError(str(error)) from error
             at += self._step
             # Output that stays in the processor's cache: half the time for data that is packed to a hundredth.
-            self._step = min(2 * self._step, _ZSTD_INPUT_BYTES) if len(found) < OUTPUT_BYTES else self._step // 2
+            longer, shorter = min(2 * self._step, _ZSTD_INPUT_BYTES), max(self._step // 2, _ZSTD_BLOCK_BYTES)
+            self._step = longer if len(found) < OUTPUT_BYTES else shorter
             for start in range(0, len(found), OUTPUT_BYTES):
                 yield found[start : start + OUTPUT_BYTES]
             del found

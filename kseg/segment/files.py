@@ -45,8 +45,6 @@ METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 OFFSETS_TOPIC = "__consumer_offsets"
 REMOTE_METADATA_TOPIC = "__remote_log_metadata"
 LAST_OFFSET = (1 << 63) - 1
-_LONGEST_NAME = 255
-"""In bytes, of a file or directory."""
 LAST_BASE_07 = 1 << 62
 """Limit of the number in a 0.7 name; 0.7 adds byte positions to it, and the sum must fit in an int64."""
 
@@ -151,7 +149,7 @@ def is_renamed_directory(path: str) -> bool:
 def is_new_partition(name: str) -> bool:
     """Whether a directory of this name would be a partition, and not one that a broker has moved."""
     try:
-        if len(os.fsencode(name)) > _LONGEST_NAME:
+        if len(os.fsencode(name)) > MAX_NAME_BYTES:
             return False
     except UnicodeEncodeError:
         return False  # a lone surrogate stands for no bytes

@@ -474,8 +474,8 @@ class Nodes:
 
     def partition(self, path: str) -> Partition:
         """Returns the partition in a directory."""
-        path = path.rstrip("/") or path
-        around = Place(path).absolute.parent
+        path = Place(path).without_slash
+        around = path.absolute.parent
         if around not in self._around:
             node = self.at(around)
             self._around[around] = node, node.directory_at(around)

@@ -63,7 +63,7 @@ class ServerProperties:
 
     @cached_property
     def _places(self) -> frozenset[str]:
-        """The directories without links: asked for each PATH."""
+        """The directories with links resolved, once: each PATH is compared with them."""
         return frozenset(map(os.path.realpath, self.directories))
 
     @property

@@ -551,7 +551,7 @@ def _log_directories_at(path: str) -> list[LogDirectory]:
             if (found := read_log_directory(each)).is_marked or found.holds_metadata:
                 return [found]
     with suppress(KsegError):
-        return [found for each in roots_of(path) if (found := read_log_directory(each)).is_marked]
+        return [found for each in roots_of(path) if each != path and (found := read_log_directory(each)).is_marked]
     return []
 
 

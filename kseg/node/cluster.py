@@ -155,8 +155,8 @@ class Cluster:
         return self.metadata is not None and self.metadata.image.features.get(ELR_VERSION, 0) >= 1
 
     def other_topics(self) -> Iterator[tuple[int, str, str, str]]:
-        """Yields the copies whose topic was deleted, or is not yet known: node, path, topic id, and the other one that
-        the newest metadata has for the name."""
+        """Yields the copies of a topic that was deleted or is not yet known: node, path, the topic id of the copy, and
+        the id that the newest metadata has for the topic's name."""
         if self.metadata is None:
             return
         for number, paths in self._paths.items():

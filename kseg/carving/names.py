@@ -28,7 +28,7 @@ from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.kernel.scan.pieces import PIECE_LARGEST_MARKER
 from kseg.node.coordinators import CommittedOffsets
 from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC, snapshot_name
-from kseg.sidefiles.hash_order import string_hash
+from kseg.sidefiles.hash_order import coordinator_hash
 from kseg.stores.remote.recognition import is_topic
 
 NAME_BITS = 7
@@ -179,7 +179,7 @@ def _number(topic: str, logs: list[CarvedLog], count: int, found: SideFiles) -> 
     That number is the ``count`` of the metadata, else as many as checkpoints have from 0 on, else what the keys of each
     log have in common, if they are many. Without it the partition stays unknown.
     """
-    hashes = [[abs(string_hash(key)) for key in log.keys] for log in logs]
+    hashes = [[coordinator_hash(key) for key in log.keys] for log in logs]
     steps = [one - two for values in hashes for one, two in pairwise(sorted(set(values)))]
     common = gcd(*steps)
     if not count:

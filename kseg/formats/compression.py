@@ -669,7 +669,7 @@ def leading_bytes(
 
 
 class _Block:
-    """Reads a block of LZ4 or snappy up to its first fault or missing byte; the libraries refuse it as a whole.
+    """Reads a block of LZ4 or snappy up to its first fault or missing byte; the libraries refuse all of such a block.
 
     ``found`` gets the bytes, up to ``limit`` in all; matches reach back into what it holds already. Integers are little
     endian. Sources: the LZ4 block format, the snappy format description.

@@ -155,13 +155,14 @@ class Cluster:
         return self.metadata is not None and self.metadata.image.features.get(ELR_VERSION, 0) >= 1
 
     def other_topics(self) -> Iterator[tuple[int, str, str, str]]:
-        """Yields the copies whose topic was deleted, or is not yet known: node, path, topic id, and the other one that
-        the newest metadata has for the name."""
-        ids = {} if self.metadata is None else self.metadata.ids
+        """Yields the copies of a topic that was deleted or is not yet known: node, path, the topic id of the copy, and
+        the id that the newest metadata has for the topic's name."""
+        if self.metadata is None:
+            return
         for number, paths in self._paths.items():
             for name, path in paths.items():
-                wanted, found = ids.get(name.rpartition("-")[0]), self._topic_id(path)
-                if wanted is not None and found is not None and found != wanted:
+                wanted = self.metadata.ids.get(name.rpartition("-")[0])
+                if wanted is not None and (found := self._topic_id(path)) is not None and found != wanted:
                     yield number, path, found, wanted
 
     @cached_property

@@ -166,7 +166,7 @@ def read_log_directory(path: str) -> LogDirectory:
     cannot be read."""
     listing = listing_of(path)
     directories = sorted(name for name, entry in listing.others.items() if leads_to_directory(entry))
-    root = (Place(path) / "-").parent  # without slashes at its end: the parent of its entries
+    root = Place(path).without_slash  # the parent of its entries
     found = LogDirectory(root, frozenset(listing.files), tuple(directories), owner=owner_of(path))
     for name in checkpoints.OFFSET_CHECKPOINTS:
         if (offsets := _items(found, name, checkpoints.read_offset_checkpoint)) is not None:

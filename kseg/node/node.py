@@ -476,8 +476,8 @@ class Nodes:
 
     def partition(self, path: str) -> Partition:
         """Returns the partition in a directory."""
-        path = path.rstrip("/") or path
-        around = Place(path).absolute.parent
+        path = Place(path).without_slash
+        around = path.absolute.parent
         if around not in self._around:
             node = self.at(around)
             self._around[around] = node, node.directory_at(around)
@@ -553,7 +553,7 @@ def _log_directories_at(path: str) -> list[LogDirectory]:
             if (found := read_log_directory(each)).is_marked or found.holds_metadata:
                 return [found]
     with suppress(KsegError):
-        return [found for each in roots_of(path) if (found := read_log_directory(each)).is_marked]
+        return [found for each in roots_of(path) if each != path and (found := read_log_directory(each)).is_marked]
     return []
 
 

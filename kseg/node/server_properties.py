@@ -4,6 +4,7 @@ Source: KafkaConfig and ServerTopicConfigSynonyms of Kafka 4.4.0.
 """
 
 import os
+from functools import cached_property
 
 from kseg.errors import PathError, errors_at
 from kseg.segment.paths import each_once
@@ -58,7 +59,12 @@ class ServerProperties:
 
     def names(self, path: str) -> bool:
         """Whether a path leads to one of the directories."""
-        return os.path.realpath(path) in map(os.path.realpath, self.directories)
+        return os.path.realpath(path) in self._places
+
+    @cached_property
+    def _places(self) -> frozenset[str]:
+        """The directories with links resolved, once: each PATH is compared with them."""
+        return frozenset(map(os.path.realpath, self.directories))
 
     @property
     def node_id(self) -> int | None:

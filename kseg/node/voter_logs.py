@@ -173,10 +173,11 @@ def _records(log: LogCopy, start: int) -> Iterator[tuple[int, int, dict[str, Any
     """Yields offset, apiKey and fields of the records from an offset on that can be read."""
     with suppress(KsegError, OSError):
         for offset, _, value in records_in(logs_between(log.path or "", start, LAST_OFFSET)):
+            if offset < start:
+                continue
             with suppress(MessageError):
                 record = read_framed(value, CLUSTER_METADATA)
-                if offset >= start:
-                    yield offset, record.api_key, record.fields
+                yield offset, record.api_key, record.fields
 
 
 def voter_log(node: int, path: str, extent: tuple[int, int] | None) -> LogCopy:

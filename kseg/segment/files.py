@@ -283,8 +283,8 @@ def segments_among(
 
 
 def holds_segments(directory: str) -> bool:
-    """Whether `list_segments`, with ``everything``, finds any; a file that strayed into a log directory, beside its
-    partitions, makes none of it. Raises PathError if the directory cannot be read."""
+    """Whether `list_segments`, with ``everything``, finds any. False for a log directory with partitions: a segment
+    file beside them is there by mistake. Raises PathError if the directory cannot be read."""
     files, others = regular_and_other_names(directory)
     if not LOG_DIRECTORY_FILES.isdisjoint(files) and any(map(parse_partition_name, others)):
         return False

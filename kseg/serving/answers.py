@@ -450,4 +450,4 @@ _REFUSALS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     },
     "Produce": _not_produced,
 }  # fmt: skip
-"""The answers that no log is asked for: what would write, and what nothing is known of."""
+"""Answers that need no log: to requests that would write, and to those for what `kseg serve` does not have."""

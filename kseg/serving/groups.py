@@ -129,8 +129,7 @@ class Group:
             return self._joined(member)
         _answer(member.joining, {"errorCode": UNKNOWN_MEMBER, "memberId": member.id})
         member.joining = asyncio.get_running_loop().create_future()
-        if member.expiry is not None:
-            member.expiry.cancel()
+        self.heard(member)
         self._rebalance()
         return await member.joining
 

@@ -378,7 +378,7 @@ class ServedLog:
         self._take(reader, run.part(begin, run.count), rows.part(begin, run.count))
 
     def _problem(self, reader: SegmentReader, run: Run, i: int, state: int) -> Problem | None:
-        """Returns what is wrong with a frame of a run, of which the scan does not say that it is right."""
+        """Returns the first problem of a frame that the scan has not found valid; None if there is none."""
         if not state & layout.CRC_RIGHT:
             return Problem("crc-mismatch", "a batch with a wrong checksum")
         return next(iter(reader.batch(run, i).check()), None)

@@ -179,8 +179,8 @@ class Request(NamedTuple):
 
 
 def read_request(data: bytes) -> Request:
-    """Reads a request without its size. One for ApiVersions in an unknown version is one in version 0, and has the
-    error in its values. Raises MessageError."""
+    """Reads a request without its size. Returns a request for ApiVersions in an unknown version as one in version 0,
+    with the error in its values. Raises MessageError."""
     if len(data) < _REQUEST.size + _LENGTH.size:
         raise MessageError(f"a request of {len(data)} bytes")
     key, version, correlation_id = _REQUEST.unpack_from(data)

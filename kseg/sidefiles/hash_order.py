@@ -38,11 +38,16 @@ def string_hash(text: str) -> int:
     return found - (1 << 32) if found >= 1 << 31 else found
 
 
-def coordinator_partition(name: str, count: int) -> int:
-    """Returns which of the ``count`` partitions of a coordinator's topic holds a group or transactional id
+def coordinator_hash(name: str) -> int:
+    """Returns the hash by which a group or transactional id is assigned to a partition of a coordinator's topic
     (GroupCoordinatorService.partitionFor; Utils.abs gives 0 for the lowest number)."""
     found = string_hash(name)
-    return 0 if found == -(1 << 31) else abs(found) % count
+    return 0 if found == -(1 << 31) else abs(found)
+
+
+def coordinator_partition(name: str, count: int) -> int:
+    """Returns which of the ``count`` partitions of a coordinator's topic holds a group or transactional id."""
+    return coordinator_hash(name) % count
 
 
 def string_spread(text: str) -> int:

@@ -30,7 +30,7 @@ _KINDS: dict[str, tuple[str, type[EntryFile[Any]] | Callable[[Sliceable], Iterat
     segment_files.CLEAN_SHUTDOWN: ("cleanShutdown", text_files.read_clean_shutdown),
     segment_files.QUORUM_STATE: ("quorumState", text_files.read_quorum_state),
 }
-"""Kind (a suffix or a whole file name) to the JSON name of its entries, and what reads entries and problems."""
+"""Kind (a suffix or a whole file name) to the JSON name of its entries, and the reader of entries and problems."""
 ENTRY_NAMES = {kind: name for kind, (name, _) in _KINDS.items()}
 _SUFFIXES = (*SIDE_SUFFIXES, ".leader_epoch_checkpoint")
 

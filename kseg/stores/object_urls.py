@@ -181,8 +181,9 @@ class UrlObjects:
 
 def directory_at(path: str) -> Place:
     """Returns the place of a directory or URL, whose store is opened. Raises PathError if there is no such directory,
-    KsegError for an unknown kind of URL."""
+    KsegError for an unknown kind of URL, and for a store or archive that could not be opened."""
     place = Place(path)
+    place.check()
     if place.tree is None and is_url(path):
         return Place(shown(path).rstrip("/"), UrlTree(UrlObjects(path), current_spool()))
     if not place.is_dir():

@@ -191,6 +191,12 @@ class Place(str):
         path = os.path.abspath(self)
         return Place(path, self.tree, self.inner) if self.tree else Place(path, cache=self.cache)
 
+    @property
+    def without_slash(self) -> "Place":
+        """The place, whose path has no slashes at its end, unless it is that of the root."""
+        path = os.path.dirname(os.path.join(self, ""))
+        return self if path == self else Place(path, self.tree, self.inner, self.is_named, self.cache)
+
     def with_ending(self, old: str, new: str) -> "Place":
         """Returns the place with another ending of its path; ``old`` is left out if it ends so."""
         path = self.removesuffix(old) + new

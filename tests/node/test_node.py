@@ -9,6 +9,8 @@ from cli.command import TESTDATA
 from kseg.node.log_directory import LogDirectory
 from kseg.node.node import Nodes
 from kseg.node.server_properties import CHECKPOINT, DEFAULT, NAME, TOPIC, UNKNOWN, read_server_properties
+from kseg.stores.archives.mounting import archives_at
+from kseg.stores.archives.spool import Spool
 from node.disks import dealt, properties_of
 
 CLEAN = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"
@@ -31,6 +33,15 @@ def test_each_partition_is_known_as_in_one_directory(source: Path, count: int, t
             assert found.state == whole.state
             assert (found.policy, found.topic_id) == (whole.policy, whole.topic_id)
             assert found.interval_bytes[0] == whole.interval_bytes[0]
+
+
+def test_a_partition_in_an_archive_is_known_as_in_a_directory(tmp_path: Path) -> None:
+    packed = shutil.make_archive(str(tmp_path / "logs"), "zip", CLEAN.parent, CLEAN.name)
+    with archives_at([packed], Spool()) as (place,):
+        for name, path in partitions_of([CLEAN]).items():
+            whole = Nodes().partition(f"{path}/").state
+            assert whole.is_known
+            assert whole._replace(owner=None) == Nodes().partition(place / CLEAN.name / name).state
 
 
 def test_the_configuration_brings_the_other_disks(tmp_path: Path) -> None:

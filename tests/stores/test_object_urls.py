@@ -11,6 +11,7 @@ import pytest
 
 from kseg.errors import KsegError, PathError
 from kseg.kernel.files import system
+from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
 from kseg.stores.object_urls import BLOCK_BYTES, ObjectSource, UrlObjects, UrlTree, directory_at
 from kseg.stores.objects import objects_below
@@ -89,8 +90,10 @@ def test_an_object_is_fetched_before_it_is_copied(large: ObjectSource, monkeypat
 
 def test_urls_are_told_from_paths() -> None:
     assert [is_url(place) for place in ("s3://b/c", "/b/c", "file:///b")] == [True, False, False]
-    with pytest.raises(KsegError, match="nonsense"):
-        directory_at("nonsense://bucket")
+    with archives_at(["nonsense://bucket"], Spool()) as (place,):
+        for path in ("nonsense://bucket", place):
+            with pytest.raises(KsegError, match="fsspec has no file system for nonsense:"):
+                directory_at(path)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ def test_ranges_are_read(store: Path, start: int, length: int, expected: bytes) 
     assert (directory_at(str(store)) / "b/sub/2").read_range(start, length) == expected
 
 
-def test_a_file_is_no_directory(store: Path) -> None:
+def test_what_is_missing_is_named(store: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"No such file or directory: '.*/b/9'"):
+        (directory_at(str(store)) / "b/9").read_range(0, 1)
     with pytest.raises(PathError, match="no such directory"):
         directory_at(str(store / "b/1"))

@@ -1,5 +1,6 @@
 """Segments of real stores: their bytes are those that the broker copied, by the digests beside them."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -104,6 +105,15 @@ def test_a_range_reads_only_its_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
         assert source.reach(0, segment.size) == 2 * segment.chunks.original_chunk_bytes
         assert reads[1:] == [(log, at[0], at[1]), (log, at[1], at[2] - at[1])]
         assert bytes(source.buffer[segment.size - 100 :]).strip(b"\0")
+
+
+def test_an_object_that_has_gone_is_named(tmp_path: Path) -> None:
+    segment = open_storage(str(copied("both", tmp_path)), keys()).partitions[0].segments[0]
+    assert segment.chunks
+    path = segment.path()
+    Path(path).unlink()
+    with pytest.raises(PathError, match=f"^{re.escape(path)}: No such file or directory$"):
+        next(segment.read_chunks())
 
 
 def test_a_damaged_chunk_reads_as_zeros_and_is_listed(tmp_path: Path) -> None:

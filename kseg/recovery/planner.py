@@ -517,9 +517,6 @@ MIN_PARTITIONS = 8
 LARGEST_BYTES = 64 << 20
 """Limit of the bytes in the segments of a small partition."""
 
-CHUNKS_EACH = 8
-"""Number of chunks per process: more chunks balance different sizes, fewer save messages."""
-
 _DIED = (
     "a process that planned a partition has died (killed for want of memory?); nothing was changed; --jobs 1 works "
     "without such processes"
@@ -544,14 +541,12 @@ def plan_partitions(tasks: Sequence[PartitionStart], jobs: int) -> Generator[Out
     if jobs == 1 or len(small) < MIN_PARTITIONS or not all(Place(directory).is_forkable for directory, _ in tasks):
         yield from (outcome_of(plan_partition, *task) for task in tasks)
         return
-    size, chosen = max(1, len(small) // (jobs * CHUNKS_EACH)), frozenset(small)
-    chunks = [[tasks[number] for number in small[first : first + size]] for first in range(0, len(small), size)]
+    chosen = frozenset(small)
 
-    def plan(chunk: int, put: Put) -> None:
-        for task in chunks[chunk]:
-            put(_plan_to_send(*task))
+    def plan(at: int, put: Put) -> None:
+        put(_plan_to_send(*tasks[small[at]]))
 
-    with closing(in_processes(min(jobs, len(small)), len(chunks), lambda _: plan, _DIED)) as sent:
+    with closing(in_processes(min(jobs, len(small)), len(small), lambda _: plan, _DIED)) as sent:
         for number, task in enumerate(tasks):
             yield _received(next(sent)) if number in chosen else outcome_of(plan_partition, *task)
 

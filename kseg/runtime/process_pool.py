@@ -106,38 +106,43 @@ def _run(work: Callable[[Callable[[Any], None]], None], sender: Any, inherited: 
     work(sender.send)
 
 
-# Several processes work on numbered chunks. Their items are yielded in the order of the chunks.
+# Several processes work on numbered tasks. Their items are yielded in the order of the tasks.
 #
-# Each process takes the next chunk and sends its items through its own pipe. The parent reads one pipe at a time, that
-# of the first unfinished chunk; other processes wait when their pipes are full. So memory is bounded.
+# Each process takes the next tasks, a chunk, and sends its items through its own pipe. The parent reads one pipe at a
+# time, that of the first unfinished chunk; other processes wait when their pipes are full. So memory is bounded.
 
 SENT_AT_ONCE = 256
 """Limit of items in one message."""
+CHUNKS_EACH, LARGEST_CHUNK = 32, 16
+"""Chunks that each process takes if there are many tasks, so that all end at about the same time; and the limit of
+tasks in one, for which a process and its parent exchange messages."""
 POLL_SECONDS = 0.2
 """Interval at which a waiting parent does something else."""
 
 Put = Callable[[Any], None]
 Work = Callable[[int, Put], None]
-"""Processes the chunk with this number, and calls ``put`` with each of its items."""
+"""Does the task with this number, and calls ``put`` with each of its items."""
 
 
 def in_processes(
-    count: int, chunks: int, begin: Callable[[int], Work], ended: str, meanwhile: Callable[[], None] = lambda: None
+    count: int, tasks: int, begin: Callable[[int], Work], ended: str, meanwhile: Callable[[], None] = lambda: None
 ) -> Generator[Any, None, None]:
-    """Yields the items of all chunks in order. Always ends its processes.
+    """Yields the items of all tasks in order. Always ends its processes.
 
-    Each of ``count`` processes calls ``begin`` with its number once, and the result for each of its chunks.
+    Each of ``count`` processes calls ``begin`` with its number once, and the result for each of its tasks.
     ``meanwhile`` is called while this process waits, and at the end. Raises KsegError(``ended``) if a process ended
     early, and the error of one that failed.
     """
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()  # otherwise a forked process would write it again
-    tickets, children = Tickets(chunks), list[Child]()
+    size = max(1, min(LARGEST_CHUNK, tasks // (count * CHUNKS_EACH)))
+    chunks = [range(first, min(first + size, tasks)) for first in range(0, tasks, size)]
+    tickets, children = Tickets(len(chunks)), list[Child]()
     try:
         for number in range(count):
-            children.append(Child(partial(_take_chunks, begin, tickets, number), children))
-        yield from _collected(chunks, children, meanwhile)
+            children.append(Child(partial(_take_chunks, begin, chunks, tickets, number), children))
+        yield from _collected(len(chunks), children, meanwhile)
         meanwhile()
     except EOFError:
         raise KsegError(ended) from None
@@ -146,7 +151,9 @@ def in_processes(
             child.end()
 
 
-def _take_chunks(begin: Callable[[int], Work], tickets: Tickets, number: int, send: Callable[[Any], None]) -> None:
+def _take_chunks(
+    begin: Callable[[int], Work], chunks: list[range], tickets: Tickets, number: int, send: Callable[[Any], None]
+) -> None:
     """The work of one process: for each chunk it sends the number, then pairs: a list of items, and
     whether it is the last of the chunk."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent receives it too, and ends its processes
@@ -163,7 +170,8 @@ def _take_chunks(begin: Callable[[int], Work], tickets: Tickets, number: int, se
             work = begin(number)
             while (chunk := tickets.take()) is not None:
                 send(chunk)
-                work(chunk, put)
+                for task in chunks[chunk]:
+                    work(task, put)
                 send((held, True))
                 held.clear()
         except (Exception, MemoryError) as error:  # noqa: BLE001 - raised in the parent

@@ -460,7 +460,7 @@ class _Partition:
         """Returns the segments of other partitions beside this one that hold the same batches, and whose side files and
         next segment they fit as well as those here. In a copy of a whole partition, they prove nothing."""
         own = parse_partition_name(directory_name(self._directory))
-        root = Place(self._directory.rstrip("/")).parent or Place(self._directory).absolute.parent
+        root = Place(self._directory).without_slash.parent or Place(self._directory).absolute.parent
         if own is None or Place(self._directory).tree is not None:
             return []
         here = sum(one.weight for one in self._of_side_files(segment))

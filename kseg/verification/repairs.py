@@ -178,7 +178,7 @@ class Repairs:
     def _new_target(self, path: str) -> RepairTarget:
         root = path
         if self._is_partition(path):
-            root = Place(path.rstrip("/")).parent or os.path.normpath(Place(path) / "..")
+            root = Place(path).without_slash.parent or os.path.normpath(Place(path) / "..")
         return RepairTarget(path, root, self._nodes.at(root), self._given)
 
     def _find_directory(self, file: str) -> str | None:
@@ -189,7 +189,7 @@ class Repairs:
         if os.path.basename(file).startswith(segment_files.OWN_PREFIX) and is_directory:
             return Place(file).parent or "."
         if is_directory and (self._is_partition(file) or self._is_log_directory(file)):
-            return (Place(file) / "-").parent  # without slashes at its end, as for the files in it
+            return Place(file).without_slash  # as for the files in it
         parent = Place(file).parent or "."
         if not Place(parent).is_dir():
             return None

@@ -25,6 +25,7 @@ from kseg.export.pushdown import Bounds
 from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.formats.compressing import compress, target_of
 from kseg.formats.rows import Scratch
+from kseg.kernel import COMPILED
 from kseg.kernel.layout.rows import HEADER_WIDTH
 from kseg.limits import HEADERS_PER_CALL, ROWS_PER_CALL
 from kseg.segment import slices
@@ -327,6 +328,7 @@ def test_no_aborted_records() -> None:
         assert read_rows(Path(file.path), hidden=hidden, jobs=2) == read_rows(Path(file.path), hidden=hidden)
 
 
+@pytest.mark.skipif(not COMPILED, reason="an interpreted kernel decodes on one thread")
 def test_chunks_that_are_not_asked_for_are_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much a batch expands to, a thread stops where it holds enough, and the reader goes on from there."""
     monkeypatch.setattr(scanning, "AHEAD_BYTES", 20_000)

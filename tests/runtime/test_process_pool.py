@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kseg.runtime import process_pool
-from kseg.runtime.process_pool import Child, Tickets, shared_numbers, wait_for_any
+from kseg.runtime.process_pool import Child, Put, Tickets, Work, in_processes, shared_numbers, wait_for_any
 
 METHODS = ["fork", "spawn"] if sys.platform == "linux" else ["spawn"]
 
@@ -67,6 +67,20 @@ def test_each_ticket_is_taken_once() -> None:
     assert tickets.take() is None
     for child in children:
         child.end()
+
+
+def put_twice(_: int) -> Work:
+    def work(task: int, put: Put) -> None:
+        put((task, "first"))
+        put((task, "second"))
+
+    return work
+
+
+@pytest.mark.parametrize("tasks", [0, 1, 3, 131, 2001])  # one a chunk, several, and the most
+def test_items_come_in_the_order_of_the_tasks(tasks: int) -> None:
+    items = list(in_processes(2, tasks, put_twice, "ended"))
+    assert items == [(task, text) for task in range(tasks) for text in ("first", "second")]
 
 
 @pytest.mark.sampled(2)

@@ -31,7 +31,7 @@ from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, is
 from kseg.formats.json_values import camel_case, fields_of
 from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES, MAX_ROOT_FILE_BYTES
-from kseg.quantities import named_path, shell_line
+from kseg.quantities import named_path, plural, shell_line
 from kseg.segment.files import CLEAN_SHUTDOWN, LOCK_NAME, OWN_PREFIX, directory_name, parse_partition_name
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, offsets_of, read_offset_checkpoint
 from kseg.sidefiles.problems import problems_of
@@ -417,9 +417,12 @@ class LogDirectoryChange:
 
     @property
     def done(self) -> list[str]:
-        """Names of the partitions that this command, or its interrupted run, has changed."""
-        recorded = [] if self._journal is None else _changed_names(self._journal)
-        return sorted({*self._unrecorded, *recorded})
+        """Names of the partitions that an interrupted run with the same arguments has changed last."""
+        words = self._author and self._author.arguments
+        if self._journal is None or words is None:
+            return []
+        last = [_changes_of(self._journal, path)[-1] for path in partitions_of(self._journal)]
+        return [os.path.basename(each.directory) for each in last if each.author and each.author.arguments == words]
 
     def apply(self, plan: Plan) -> Change | None:
         """Applies the plan for a partition. Returns None if there is nothing to do.
@@ -647,7 +650,7 @@ class LogDirectoryChange:
                 f"{self.directory}: {journal.command!r} was interrupted, and {changed} has changed since: begun anew"
             )
             return None
-        done = f"{len(_changed_names(journal))} partitions done"
+        done = f"{plural(len(_changed_names(journal)), 'partition', 'partitions')} done"
         self.messages.append(f"{self.directory}: {journal.command!r} was interrupted with {done}: going on")
         return journal
 
@@ -702,8 +705,11 @@ def _changed_names(journal: Journal) -> list[str]:
 
 def partitions_of(journal: Journal) -> list[str]:
     """Returns the paths of the partitions that have a change of a journal, sorted by name."""
-    paths = changed_partitions(journal.directory)
-    return [path for path in paths if any(change.group == journal.group for change in quarantine.changes(path))]
+    return [path for path in changed_partitions(journal.directory) if _changes_of(journal, path)]
+
+
+def _changes_of(journal: Journal, partition: str) -> list[Change]:
+    return [change for change in quarantine.changes(partition) if change.group == journal.group]
 
 
 def changed_partitions(directory: str) -> list[str]:

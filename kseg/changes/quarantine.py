@@ -113,7 +113,7 @@ def read_change(directory: str, number: int, kept_in: str = "") -> "Change":
         has = "has no manifest" if change is None else "its manifest was changed"
         raise KsegError(f"{folder}: {has}; move it away to go on")
     if kept_in and change.kept and not change.is_kept_inside:
-        change.kept, change.is_kept_path_given = Place(kept_in) / os.path.basename(change.kept), True
+        change.kept, change.is_kept_path_given = Place(kept_in).absolute / os.path.basename(change.kept), True
     return change
 
 

@@ -28,6 +28,7 @@ from kseg.erasure.search import Criteria, LogSearch, Ranges, SearchedFile, is_in
 from kseg.errors import RequestError, UnsupportedError
 from kseg.formats.suffixes import DELETED, LOG
 from kseg.node.index_interval import TopicIntervals
+from kseg.node.log_directory import topic_id_at
 from kseg.node.server_properties import ServerProperties
 from kseg.node.topics import Topics, warn_left_alone
 from kseg.options import declaration
@@ -334,6 +335,10 @@ class ErasurePlanner(Planner):
         names = ("directory", "records", "offsets", "notSearched", "replicas", "remoteThrough", "otherNames")
         return (
             {name: row[name] for name in names}
-            | {"topic": partition.topic, "partition": partition.number, "topicId": partition.topic_id or None}
+            | {
+                "topic": partition.topic,
+                "partition": partition.number,
+                "topicId": topic_id_at(found.directory) or partition.topic_id or None,
+            }
             | {"segments": segments, "otherFiles": others}
         )

@@ -96,14 +96,17 @@ def parse_control(key: bytes | None, value: bytes | None) -> ControlRecord:
     return ControlRecord(type_id, NAMES[type_id], fields)
 
 
-def spans_in(key: bytes | None, value: bytes | None) -> list[FieldSpan]:
-    """Returns the places of texts in the value of a control record, such as the hosts of voters. Never raises."""
-    spans: list[FieldSpan] = []
-    type_id = parse_control(key, value).type_id
-    if type_id in _MESSAGES and value is not None:
-        with suppress(MessageError):
-            _MESSAGES[type_id].read(value, 0, spans=spans)
-    return spans
+def known_parts(key: bytes | None, value: bytes | None) -> tuple[int, int, list[FieldSpan]]:
+    """Returns how many bytes of key and value of a control record are fields of its type, and the places of texts among
+    them, such as the hosts of voters. Never raises."""
+    of_key = _KEY.size if key is not None and key[:1] in (b"\0", b"\xff") else 0  # numbers: no text begins so
+    type_id, spans = parse_control(key, value).type_id, list[FieldSpan]()
+    if type_id in (record_batch.ABORT, record_batch.COMMIT):
+        return of_key, _END_TXN_MARKER.size, spans
+    with suppress(MessageError):
+        if type_id in _MESSAGES and value is not None:
+            return of_key, _MESSAGES[type_id].read(value, 0, spans=spans)[1], spans
+    return of_key, 0, []
 
 
 def control_text(record: ControlRecord) -> str:

@@ -35,6 +35,7 @@ from kseg.kernel.layout.headers import (
     LEGACY_CRC,
     MAGIC_V2,
     V0_HEADER_BYTES,
+    V07_MAGIC,
     V07_MIN_BYTES,
     V07_SIZE_BYTES,
     V1_HEADER_BYTES,
@@ -44,6 +45,7 @@ from kseg.kernel.layout.headers import (
 from kseg.kernel.records.messages import MessageWalk
 from kseg.kernel.records.records import RecordWalk
 from kseg.kernel.scan.checksums import crc32, crc32c
+from kseg.kernel.scan.frames import continues
 from kseg.limits import MAX_HEADERS, MAX_NESTING
 from kseg.redaction.internal_records import RecordRule, of_control
 from kseg.redaction.pseudonyms import Pseudonyms
@@ -51,6 +53,8 @@ from kseg.segment.items import Batch, Message, Message07, RecordBatch
 
 ZEROS = re.compile(rb"\0{8,}")
 """Runs of zeros that stay: lost pages, holes, preallocated space."""
+_TEXT = re.compile(rb"[\x20-\x7e]{8,}")
+"""Text among numbers: foreign bytes, as of a misdirected block."""
 _ATTEMPTS = 8
 _INT32 = struct.Struct(">i")
 _SIZE_BYTES = 4
@@ -70,6 +74,25 @@ def random_like(data: bytes | bytearray | memoryview) -> bytes:
     for found in ZEROS.finditer(data):
         out[found.start() : found.end()] = bytes(found.end() - found.start())
     return bytes(out)
+
+
+def numbers(data: bytes) -> bytes:
+    """Returns the bytes of numbers without text. Every other byte stays, so that what was out of order still is."""
+
+    def other(found: "re.Match[bytes]") -> bytes:
+        text = bytearray(found[0])
+        text[1::2] = bytes(0x20 + byte % 0x5F for byte in os.urandom(len(text[1::2])))
+        return bytes(text)
+
+    return _TEXT.sub(other, data)
+
+
+def true_magic(head: bytes, last_offset: int = -1) -> int:
+    """Returns the magic that the other fields of a header fit behind ``last_offset``: its own, if they fit none."""
+    for magic in (head[ENTRY_MAGIC], 0, 1, MAGIC_V2):
+        if continues(head[:ENTRY_MAGIC] + bytes((magic,)) + head[ENTRY_MAGIC + 1 :], last_offset):
+            return magic
+    return head[ENTRY_MAGIC]
 
 
 def target_of(codec: int) -> Target:
@@ -136,6 +159,13 @@ class BatchRedaction:
             mended = self.mended(bytes(batch.data))
             if mended is not None:
                 return mended
+            magic = true_magic(bytes(batch.data[:HEADER_BYTES]))
+            if isinstance(batch, RecordBatch) and magic < MAGIC_V2:  # else payload counts as a header
+                old = bytearray(batch.data)
+                old[ENTRY_MAGIC] = magic
+                new = bytearray(self._message(bytes(old), MAX_NESTING))
+                new[ENTRY_MAGIC] = batch.magic
+                return bytes(new)
         if isinstance(batch, RecordBatch):
             return self._v2(batch)
         if isinstance(batch, Message07):
@@ -146,11 +176,12 @@ class BatchRedaction:
     def mended(self, old: bytes) -> bytes | None:
         """Returns the twin of a batch whose checksum is right, once its length or its magic v2 is: the checksum does
         not cover them. What mends the batch then mends its twin. None if it is no such batch."""
-        if len(old) < HEADER_BYTES:
+        if len(old) < message_set.MIN_BYTES:
             return None
         self._budget, self._messages_left = self.scratch.max_batch_bytes, _MAX_MESSAGES
         size = _INT32.pack(len(old) - ENTRY_OVERHEAD)
-        is_v2 = int.from_bytes(old[V2_CRC:V2_ATTRIBUTES], "big") == crc32c(old[V2_ATTRIBUTES:])
+        crc = int.from_bytes(old[V2_CRC:V2_ATTRIBUTES], "big")
+        is_v2 = len(old) >= HEADER_BYTES and crc == crc32c(old[V2_ATTRIBUTES:])
         if is_v2:
             magic = bytes((MAGIC_V2,))
             right = old[:ENTRY_SIZE] + size + old[ENTRY_OVERHEAD:ENTRY_MAGIC] + magic + old[V2_CRC:]
@@ -162,9 +193,7 @@ class BatchRedaction:
             new = bytearray(self._message(old[:ENTRY_SIZE] + size + old[ENTRY_OVERHEAD:], MAX_NESTING))
         else:
             return None
-        claimed = _INT32.unpack_from(old, ENTRY_SIZE)[0]
-        grown = claimed + len(new) - len(old) if claimed >= 0 else claimed
-        new[ENTRY_SIZE:ENTRY_OVERHEAD] = (grown & 0xFFFFFFFF).to_bytes(4, "big")
+        _with_claim(old, new, ENTRY_SIZE)
         return bytes(new)
 
     # v2
@@ -231,7 +260,7 @@ class BatchRedaction:
             self.replacer.replace(area, columns, rows.count, headers)
             return
         end = rows.count * layout.ROW_WIDTH
-        if not is_control and any(columns[layout.ROW_HEADER_COUNT : end : layout.ROW_WIDTH]):
+        if any(columns[layout.ROW_HEADER_COUNT : end : layout.ROW_WIDTH]):
             of_headers = int64s(end)
             of_headers[:] = columns[:end]
             for at in range(0, end, layout.ROW_WIDTH):  # keys and values are not for the kernel
@@ -265,11 +294,11 @@ class BatchRedaction:
         header = message_set.parse_header(old)
         start = (V1_HEADER_BYTES if header.magic else V0_HEADER_BYTES) + _SIZE_BYTES
         if header.codec == NONE:
-            walk, new = MessageWalk(), bytearray(old)
-            if walk.read(old, self.scratch.rows) == layout.DONE and walk.row_count == 1:
-                self._rows(new, Rows(new, self.scratch.rows, self.scratch.headers, 1))
-            else:
-                new[start:] = self._lost(old[start:])
+            walk, new, rows = MessageWalk(), bytearray(old), self.scratch.rows
+            if walk.read(old, rows) == layout.DONE and walk.row_count == 1:
+                self._rows(new, Rows(new, rows, self.scratch.headers, 1))
+                start = rows[layout.ROW_VALUE] + max(rows[layout.ROW_VALUE_SIZE], 0)
+            new[start:] = self._lost(old[start:])
             reseal(old, new, LEGACY_CRC, ENTRY_MAGIC, False)
             return bytes(new)
         try:
@@ -306,6 +335,7 @@ class BatchRedaction:
             self._messages_left -= 1
             out.append(replace(inner[at : at + size]))
             at += size
+        kept = 0 if inner[at : at + 1].strip(b"\0") else kept  # offsets and sizes begin with zero, and no text does
         return b"".join((*out, inner[at : at + kept], self._lost(inner[at + kept :])))
 
     # 0.7
@@ -343,9 +373,26 @@ class BatchRedaction:
         reseal(old, out, start - 4, start, False)
         return bytes(out)
 
+    def mended_07(self, old: bytes) -> bytes | None:
+        """Returns as `mended` the twin of a message of 0.7 whose length is wrong."""
+        start = V07_MIN_BYTES + (old[V07_MAGIC : V07_MAGIC + 1] > b"\0")
+        if len(old) < start or int.from_bytes(old[start - 4 : start], "big") != crc32(old[start:]):
+            return None
+        self._budget, self._messages_left = self.scratch.max_batch_bytes, _MAX_MESSAGES
+        new = bytearray(self._entry_07(_INT32.pack(len(old) - V07_SIZE_BYTES) + old[V07_SIZE_BYTES:]))
+        _with_claim(old, new, 0)
+        return bytes(new)
+
     def _set_07(self, inner: bytes, depth: int, is_short: bool) -> bytes:
         replace = partial(self._entry_07, depth=depth, is_short=is_short)
         return self._set(inner, replace, V07_MIN_BYTES + 1, 0, V07_MIN_BYTES)
+
+
+def _with_claim(old: bytes, new: bytearray, size_at: int) -> None:
+    """Writes the wrong length of a batch to its twin, as far from the right one; a negative one stays."""
+    claimed = _INT32.unpack_from(old, size_at)[0]
+    grown = claimed + len(new) - len(old) if claimed >= 0 else claimed
+    new[size_at : size_at + _SIZE_BYTES] = (grown & 0xFFFFFFFF).to_bytes(4, "big")
 
 
 class Workers:

@@ -23,7 +23,7 @@ from kseg.kernel.scan.frames import leading_zeros
 from kseg.limits import MAX_INDEX_BYTES, WINDOW_BYTES
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, option
-from kseg.redaction.batches import COUNTED, Workers, random_like
+from kseg.redaction.batches import COUNTED, Workers, numbers, random_like
 from kseg.redaction.internal_records import rule_for
 from kseg.redaction.pseudonyms import Pseudonyms
 from kseg.redaction.segments import Moves, Redacted, SegmentRedaction
@@ -31,8 +31,8 @@ from kseg.runtime.threads import Pipeline, usable_cores
 from kseg.segment.files import (
     CLEAN_SHUTDOWN,
     LOCK_NAME,
-    LOG_DIRECTORY_FILES,
     OWN_PREFIX,
+    STREAMS_CHECKPOINT,
     SegmentFile,
     is_regular_file,
     leads_to_directory,
@@ -40,24 +40,29 @@ from kseg.segment.files import (
     segment_file,
 )
 from kseg.segment.seek import OFFSET_ENTRY
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from kseg.sidefiles.kinds import side_file
-from kseg.sidefiles.text_files import META_PROPERTIES
+from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES
 from kseg.stores.archives.mounting import form_at
 from kseg.stores.no_follow import create_file, resolved
 from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT
 
-_ROW = re.compile(rb"(?m)^(\S+)(?=[ \t]+-?[0-9]+[ \t]+-?[0-9]+[ \t]*\r?$)")
-"""The topic of an entry of a checkpoint."""
-_TEXT = re.compile(rb"[\x20-\x7e]{8,}")
-"""Text among the numbers of an index or snapshot: foreign bytes, as of a misdirected block."""
+_ROW = re.compile(rb"(\S+)([ \t]+-?[0-9]+[ \t]+-?[0-9]+[ \t]*)")
+"""An entry of a checkpoint, and its topic."""
+_OWN_LINE = re.compile(
+    rb"[-0-9 \t]*|version: [0-9]+|topic_id: [\w-]{22}|(version|broker\.id|node\.id|cluster\.id|directory\.id)=\S*"
+    rb"|#[\w :]*|\{.*\}"
+)
+"""Any other line of a broker's text files."""
+_WORD_BYTE = re.compile(rb"[0-9A-Za-z\x80-\xff]")
 _BINARY_KINDS = frozenset((INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT))
 _MIN_HOLE_BYTES = 4096
 _MAX_DEPTH = 4
-"""Of folders below a path: a directory with disks, their partitions, and what lies in these."""
+"""Of folders below a path: a directory with nodes, their disks, and the partitions of these."""
 
 REPLACED, CARRIED, MADE_RANDOM = (
-    "its payloads are replaced", "holds numbers only: the same bytes", "of no known kind: random bytes",
+    "its payloads are replaced", "holds no payloads: its numbers stay", "of no known kind: random bytes",
 )  # fmt: skip
 
 
@@ -125,7 +130,7 @@ def redact(path: str, change: ChangeOptions, options: RedactOptions, advance: Ca
             for folder in folders:
                 if folder.name and (gaps := accepted_gaps(folder.source).ranges):
                     record(folder.staged, gaps, Disk())
-            _take_rows(folders, made)
+            _take_rows(folders, made, names)
     facts = _as_json(sum((folder.counts for folder in folders), Counter[str]()))
     return Twin([_plan(output, folder, change.is_dry) for folder in folders], None if change.is_dry else facts)
 
@@ -145,7 +150,7 @@ def _folders(place: Place, names: Pseudonyms) -> Iterator[TwinFolder]:
             yield from found
             return
         place.status()
-        if segment_file(place).kind not in LOG_SUFFIXES and side_file(place) is None:
+        if not _is_known(place):
             advice = "name a partition or log directory" if form_at(place) is None else "unpack it first"
             raise UnsupportedError(f"{place}: neither a segment nor a side file: {advice}")
         directory = place.absolute.parent
@@ -165,10 +170,16 @@ def _walk(place: Place, name: str, names: Pseudonyms, depth: int) -> Iterator[Tw
             elif not entry.is_symlink() and is_regular_file(entry):
                 _add(own, place / entry.name)
     yield own
+    is_partition = parse_partition_name(os.path.basename(place.absolute)) is not None
     for each in inner if depth else ():
-        if not each.startswith(OWN_PREFIX):
+        if not each.startswith(OWN_PREFIX) and (not is_partition or _is_known(place / each)):
             new = _name_of(each, names)
             yield from _walk(place / each, f"{name}/{new}" if name else new, names, depth - 1)
+
+
+def _is_known(place: Place) -> bool:
+    """Whether a name is that of a segment or a side file."""
+    return segment_file(place).kind in LOG_SUFFIXES or side_file(place) is not None
 
 
 def _add(folder: TwinFolder, path: Place) -> None:
@@ -187,7 +198,7 @@ def _name_of(directory: str, names: Pseudonyms) -> str:
     return os.fsdecode(names.topic(topic) + data[len(topic) :]) if data.startswith(topic) else directory
 
 
-def _take_rows(folders: Sequence[TwinFolder], made: NewDirectories) -> None:
+def _take_rows(folders: Sequence[TwinFolder], made: NewDirectories, names: Pseudonyms) -> None:
     """Gives a twin of one partition its entries in the checkpoints, and the marker of a clean stop."""
     folder = folders[0]
     if not folder.name:
@@ -198,7 +209,7 @@ def _take_rows(folders: Sequence[TwinFolder], made: NewDirectories) -> None:
     for name in (CLEAN_SHUTDOWN, META_PROPERTIES):
         if (root / name).is_file():
             with errors_at(root / name):
-                content = (root / name).read(1 << 20)
+                content = _text((root / name).read(MAX_TEXT_BYTES), name, names)
             Disk().write_file(Place(made.folder) / name, content, made.folder, needs_owner=False)
 
 
@@ -323,23 +334,35 @@ class _Writer:
         yield from _last_tasks(output, (), redaction.counts())
 
         def moved() -> Iterator[bytes]:
-            yield _numbers(b"".join(OFFSET_ENTRY.pack(offset, output.moves.moved(at)) for offset, at in entries))
-            yield _numbers(data[whole:])
+            yield numbers(b"".join(OFFSET_ENTRY.pack(offset, output.moves.moved(at)) for offset, at in entries))
+            yield numbers(data[whole:])
 
         if index is not None:
             yield from _side_file(index, folder, moved())
 
     def _carried(self, file: TwinFile, kind: str) -> Iterator[bytes]:
-        """Yields the bytes of a side file; topics in checkpoints get their names in the twin."""
+        """Yields the bytes of a side file."""
         if kind in _BINARY_KINDS:
-            yield from map(_numbers, _windows(file.source))
-            return
-        if kind not in LOG_DIRECTORY_FILES or not kind.endswith("-checkpoint") or not self._names.with_topics:
-            yield from _windows(file.source)
+            yield from map(numbers, _windows(file.source))
             return
         with errors_at(file.source):
-            data = file.source.read(64 << 20)
-        yield _ROW.sub(lambda found: self._names.topic(found[1]), data)
+            data = file.source.read(MAX_TEXT_BYTES)
+        yield _text(data, kind, self._names)
+
+
+def _text(data: bytes, kind: str, names: Pseudonyms) -> bytes:
+    """Returns a text file of the twin: topics in checkpoints get their names in the twin, and lines that no broker
+    writes, as of a lost block, other letters."""
+
+    def new_line(found: "re.Match[bytes]") -> bytes:
+        row = _ROW.fullmatch(found[0])
+        if row is not None and (kind in OFFSET_CHECKPOINTS or kind == STREAMS_CHECKPOINT):
+            return names.topic(row[1]) + row[2]
+        if row is not None or _OWN_LINE.fullmatch(found[0]):
+            return found[0]
+        return _WORD_BYTE.sub(lambda _: bytes((97 + os.urandom(1)[0] % 26,)), found[0])
+
+    return re.sub(rb"[^\r\n]+", new_line, data)
 
 
 def _last_tasks(output: _Output, pieces: Iterable[Redacted], counts: Counter[str]) -> Iterator[_Task]:
@@ -351,17 +374,6 @@ def _last_tasks(output: _Output, pieces: Iterable[Redacted], counts: Counter[str
 def _side_file(file: TwinFile, folder: TwinFolder, pieces: Iterable[bytes], **counts: int) -> Iterator[_Task]:
     """Yields the tasks of a file without batches, whose positions nothing asks for."""
     return _last_tasks(_Output(file, folder), (Redacted(0, 0, piece) for piece in pieces), Counter(counts))
-
-
-def _numbers(data: bytes) -> bytes:
-    """Returns the bytes of numbers without text. Every other byte stays, so that what was out of order still is."""
-
-    def other(found: "re.Match[bytes]") -> bytes:
-        text = bytearray(found[0])
-        text[1::2] = bytes(0x20 + byte % 0x5F for byte in os.urandom(len(text[1::2])))
-        return bytes(text)
-
-    return _TEXT.sub(other, data)
 
 
 def _windows(place: Place) -> Iterator[bytes]:

@@ -27,7 +27,7 @@ from kseg.decoders.schemas import (
     TRANSACTION_STATE,
     Topic,
 )
-from kseg.formats.control import spans_in
+from kseg.formats.control import known_parts
 from kseg.formats.schema import Field, FieldSpan, MessageError, MessageSchema
 from kseg.redaction.pseudonyms import LONGEST_REMEMBERED, Pseudonyms
 
@@ -114,8 +114,13 @@ _COORDINATORS = {
 
 
 def of_control(names: Pseudonyms, key: bytes | None, value: bytes | None) -> Fields:
-    """Replaces the hosts of voters in a control record."""
-    return key, None if value is None else _in_spans(value, spans_in(key, value), {}, names)
+    """Replaces the hosts of voters in a control record, and what is no field of its type: a damaged attribute makes
+    any batch a control batch."""
+    of_key, of_value, spans = known_parts(key, value)
+    new_key = None if key is None else key[:of_key] + names.payload(key[of_key:])
+    if value is None:
+        return new_key, None
+    return new_key, _in_spans(value[:of_value], spans, {}, names) + names.payload(value[of_value:])
 
 
 @lru_cache(maxsize=256)

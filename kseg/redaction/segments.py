@@ -12,7 +12,15 @@ from typing import NamedTuple
 
 from kseg.formats.compressing import build_batch
 from kseg.formats.record_batch import HEADER_BYTES, parse_header
-from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_SIZE, MAGIC_V2, V0_HEADER_BYTES, V1_HEADER_BYTES
+from kseg.kernel.layout.headers import (
+    ENTRY_MAGIC,
+    ENTRY_SIZE,
+    MAGIC_V2,
+    V0_HEADER_BYTES,
+    V07_MAGIC,
+    V07_MIN_BYTES,
+    V1_HEADER_BYTES,
+)
 from kseg.kernel.layout.rows import (
     CRC_RIGHT,
     DONE,
@@ -23,17 +31,15 @@ from kseg.kernel.layout.rows import (
     FRAME_WIDTH,
     NEEDS_PACKING,
 )
-from kseg.kernel.scan.frames import move_frames
+from kseg.kernel.scan.frames import continues, move_frames
 from kseg.limits import MAX_BATCH_BYTES, WINDOW_BYTES
-from kseg.redaction.batches import BatchRedaction, Workers, random_like, target_of
+from kseg.redaction.batches import BatchRedaction, Workers, numbers, random_like, target_of, true_magic
 from kseg.redaction.internal_records import RecordRule
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Message, RecordBatch
 from kseg.segment.reader import SegmentReader, describe, open_segment
 from kseg.stores.extent import next_data
 
-_HEADS = V1_HEADER_BYTES + 4, V0_HEADER_BYTES + 4, HEADER_BYTES, 0
-"""Bytes of a header at the start of damage, with the size of a key: numbers, and no payload."""
 _ATTEMPTS = 4
 _MAPPED_BYTES = 16 << 20
 """Bytes of a mapped file that stay in memory behind the reader."""
@@ -158,8 +164,9 @@ class SegmentRedaction:
         if damage.length <= _LARGEST_CHECKED:
             yield Redacted(damage.position, damage.end, self._described(reader, damage))
             return
-        at = damage.position + (0 if damage.code == "nonsense-block" else HEADER_BYTES)
-        yield Redacted(damage.position, at, bytes(reader.buffer[damage.position : at]))
+        head = _head(reader, damage)
+        at = damage.position + len(head)
+        yield Redacted(damage.position, at, head)
         while at < damage.end:
             data = next_data(reader.source.extent, at, damage.end)
             if data > at:
@@ -179,7 +186,7 @@ class SegmentRedaction:
             return describe(new, 0, len(new), is_followed, reader.is_07, last_offset).code == damage.code
 
         self._counts += self._batches.taken()
-        mended = None if reader.is_07 else self._batches.mended(old)
+        mended = self._batches.mended_07(old) if reader.is_07 else self._batches.mended(old)
         if mended is not None and is_alike(mended):
             return mended
         self._batches.taken()  # what was replaced in vain
@@ -190,19 +197,30 @@ class SegmentRedaction:
             if is_alike(new):
                 return new
             self._batches.taken()
-        is_v2 = len(old) > ENTRY_MAGIC and old[ENTRY_MAGIC] == MAGIC_V2
-        heads = (HEADER_BYTES, *_HEADS) if is_v2 else _HEADS
-        for _ in range(_ATTEMPTS):
-            for head in (0,) if damage.code == "nonsense-block" else heads:
-                new = old[:head] + random_like(old[head:])
-                if head <= ENTRY_SIZE < len(old):  # whether a broker takes the length for impossible, or only for long
-                    sign = bytes((new[ENTRY_SIZE] & 0x7F | old[ENTRY_SIZE] & 0x80,))
-                    new = new[:ENTRY_SIZE] + sign + new[ENTRY_SIZE + 1 :]
-                if is_alike(new):
-                    self._counts["randomBytes"] += len(old) - head
-                    return new
-        self._counts["randomBytes"] += len(old) - head
+        for head in (_head(reader, damage), b"") * _ATTEMPTS:
+            new = head + random_like(old[len(head) :])
+            if len(head) <= ENTRY_SIZE < len(old):  # whether a broker takes the length for impossible, or only for long
+                sign = bytes((new[ENTRY_SIZE] & 0x7F | old[ENTRY_SIZE] & 0x80,))
+                new = new[:ENTRY_SIZE] + sign + new[ENTRY_SIZE + 1 :]
+            if is_alike(new):
+                break
+        self._counts["randomBytes"] += len(old) - len(head)
         return new
+
+
+def _head(reader: SegmentReader, damage: Damage) -> bytes:
+    """Returns the numbers at the start of damage. Payload among them, such as a key before the size of a value, is
+    random."""
+    head = bytes(reader.buffer[damage.position : min(damage.position + HEADER_BYTES, damage.end)])
+    if damage.code == "nonsense-block" and (reader.is_07 or not continues(head, reader.last_offset)):
+        return b""
+    if reader.is_07:
+        head = head[: V07_MIN_BYTES + (head[V07_MAGIC : V07_MAGIC + 1] > b"\0")]
+    elif len(head) > ENTRY_MAGIC and (magic := true_magic(head, reader.last_offset)) < MAGIC_V2:
+        key = (V1_HEADER_BYTES if magic else V0_HEADER_BYTES) + 4
+        value = key + max(int.from_bytes(head[key - 4 : key], "big", signed=True), 0)
+        head = head[:key] + random_like(head[key:value]) + head[value : value + 4]
+    return numbers(head)
 
 
 def _ready(pieces: list[Redacted], counts: Counter[str] | None = None) -> Result:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.errors import KsegError
 from kseg.findings.table import ERROR, INFO, KINDS, WARNING
@@ -21,9 +21,6 @@ from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.place import Place
 from kseg.stores.source import open_source
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
-
-if TYPE_CHECKING:
-    from kseg.changes.accepted_gaps import AcceptedGaps
 
 _FIRST_OF_SEGMENT = {
     "cleaner-hides-damage": "the first batch of this segment with a wrong checksum: the cleaner gives it a valid one",
@@ -45,7 +42,6 @@ class CleanerRule(Rule):
         """Codes reported for the current segment."""
         self._first_empty: tuple[str, BatchRow] | None = None
         self._empty = self._erased = 0
-        self._known_gaps: AcceptedGaps | None = None
 
     def begin(self, segment: CheckedSegment) -> None:
         self._reported.clear()
@@ -65,11 +61,9 @@ class CleanerRule(Rule):
         for batch in (headers[i] for i, count in enumerate(records) if not count):
             if batch.magic < MAGIC_V2 or batch.attributes & CONTROL or not batch.has_right_crc:
                 continue
-            if not self._empty:
-                self._known_gaps = _accepted_in(self.partition)
-            if self._known_gaps:
+            if known := self.partition.accepted_gaps:
                 missing = batch.last_offset - batch.first_offset + 1
-                self._erased += self._known_gaps.missing_in(batch.first_offset, batch.last_offset) == missing
+                self._erased += known.missing_in(batch.first_offset, batch.last_offset) == missing
             self._empty += 1
             self._first_empty = self._first_empty or (segment.path, batch)
 
@@ -350,7 +344,7 @@ class Gaps:
     def _accepted(self) -> set[tuple[int, int]]:
         """Returns the gaps that were accepted with an earlier salvage, conversion or erasure."""
         partition = self._partition
-        if not (known := _accepted_in(partition)):
+        if not (known := partition.accepted_gaps):
             return set()
         start = max(partition.segments[0].base_offset or 0, partition.broker.log_start_offset or 0)
         found = known.among([gap.range for gap in self.found], start)
@@ -361,15 +355,6 @@ class Gaps:
                 if known.missing_in(max(first, start), last) != missing
             ]
         return found
-
-
-def _accepted_in(partition: PartitionCheck) -> "AcceptedGaps | None":
-    from kseg.changes.accepted_gaps import accepted_gaps  # few partitions have gaps
-
-    try:
-        return accepted_gaps(partition.directory) if partition.directory is not None else None
-    except KsegError:
-        return None  # such errors are reported where changes are checked
 
 
 def _details(code: str, first: int, last: int, missing: int, **more: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.errors import PathError, text_of
+from kseg.errors import KsegError, PathError, text_of
 from kseg.formats.suffixes import DELETED, INDEX, LOG, SIDE_SUFFIXES, TIME_INDEX
 from kseg.limits import MAX_BATCH_BYTES, MAX_SEGMENT_BYTES
 from kseg.node.log_directory import BrokerState
@@ -27,6 +27,7 @@ from kseg.stores.windows import Buffers
 from kseg.verification.report import Report
 
 if TYPE_CHECKING:
+    from kseg.changes.accepted_gaps import AcceptedGaps
     from kseg.verification.gaps import Outlook
 
 
@@ -291,6 +292,16 @@ class PartitionCheck:
         stems = [segment_stem(segment.file.base_offset or 0) for segment in self.segments]
         usual = [stem + suffix for stem in stems if stem + LOG in self.names for suffix in (LOG, INDEX, TIME_INDEX)]
         return self.names.difference(usual, PARTITION_FILES)
+
+    @cached_property
+    def accepted_gaps(self) -> "AcceptedGaps | None":
+        """The gaps that were accepted with an earlier salvage, conversion or erasure, if they can be read."""
+        from kseg.changes.accepted_gaps import accepted_gaps  # few partitions have gaps
+
+        try:
+            return accepted_gaps(self.directory) if self.directory is not None else None
+        except KsegError:
+            return None  # such errors are reported where changes are checked
 
     @property
     def is_bare(self) -> bool:

@@ -420,7 +420,9 @@ class ProducerRule(Rule):
         """Returns the error of an entry that differs from the log; None if a broker may have written it."""
         begins_later = self.partition.segments[0].base_offset != 0
         if index < 0:
-            return None if begins_later else f"producer {entry.producer_id} has no batch below it"
+            known = None if begins_later else self.partition.accepted_gaps  # erased with the batches, or salvaged
+            is_explained = begins_later or (known and known.missing_in(entry.last_offset, entry.last_offset))
+            return None if is_explained else f"producer {entry.producer_id} has no batch below it"
         wrong = ""
         for marker_effect in (producer_state.MARKER_SETS_TIMESTAMP, producer_state.MARKER_IGNORED):
             right = self._states.entry(index, marker_effect)

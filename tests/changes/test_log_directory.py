@@ -73,7 +73,7 @@ def command(
                 raise result
     assert [each is not None for each in found] == [bool(plan) for plan in plans]
     root = Plan(str(directory))
-    if any(plans) or change.done:
+    if any(plans) or change.has_changed:
         root.write(POINTS, [point.content.replace(b"90", b"%d" % size)], "pointed beyond the end")
         root.write(MARKS, [b"new"], "was missing")
     change.finish(root)

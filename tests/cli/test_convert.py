@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from changes.failing import CountingDisk, KillingDisk
 from cli.command import FLIPPED, LOGS, PLAIN, TESTDATA, Kseg, files, json_lines, our_record, spawned, unchanged
+from cli.dying import on
 from conversion.conversions import files as files_of_kind
 from conversion.conversions import records_of
 from kseg.formats.record_batch import build_batch
@@ -322,6 +324,20 @@ def test_a_log_directory_in_place_and_elsewhere(kseg: Kseg, partition: Path, tmp
     made = files(tmp_path / "new" / "dplain-0")
     assert made == {name: data for name, data in files(partition).items() if ".kseg-quarantine" not in name}
     assert kseg("undo", partition.parent).status == 0
+
+
+def test_after_an_interruption_other_options_change_all_partitions(
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = shutil.copytree(LOGS, tmp_path / "logs")
+    shutil.copytree(PLAIN, logs / "dplain-1")
+    gzip, lz4 = (("convert", "-q", "--in-place", "--codec", codec, logs) for codec in ("gzip", "lz4"))
+    counting = CountingDisk()
+    on(counting, monkeypatch, *gzip)
+    kseg("undo", "-q", logs).expect(0)
+    on(KillingDisk(counting.count * 2 // 3), monkeypatch, *gzip)
+    kseg(*lz4).expect(0)
+    assert {row["compression"] for row in kseg("dump", "--format", "json", logs).of_type("batch")} == {"lz4"}
 
 
 def test_what_does_not_fit_is_refused_and_nothing_written(kseg: Kseg, partition: Path, tmp_path: Path) -> None:

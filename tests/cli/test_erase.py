@@ -131,6 +131,7 @@ def test_a_certificate_names_no_key_and_can_be_checked(kseg: Kseg, tmp_path: Pat
     kseg("erase", "-q", "--key", "key-00001", "--key-pattern", "00002$", "--certificate", path, partition).expect(0)
     assert "key-0000" not in path.read_text()
     row = json.loads(path.read_text())
+    assert row["partitions"][0]["topicId"] == "XXQZQQxBS1KZrtPgT2vw5Q"
     segments = row["partitions"][0]["segments"]
     assert {each["file"]: each["sha256Before"] for each in segments} == old
     assert segments[0]["sha256After"] == sha256((partition / segments[0]["file"]).read_bytes()).hexdigest()

@@ -13,7 +13,7 @@ from changes.holding import held
 from cli.command import TESTDATA, Kseg, flip, unchanged
 from kseg import __version__
 from kseg.changes import manifest
-from kseg.changes.apply import Keeping, apply
+from kseg.changes.apply import apply
 from kseg.changes.disk import Disk
 from kseg.changes.journal import LogDirectoryChange
 from kseg.changes.plan import Plan, Removed
@@ -247,14 +247,18 @@ def test_a_quarantine_that_was_moved_away_is_missed_after_a_kill(logs: Path, tmp
         kseg("undo", logs).expect(3, "kept there are missing; nothing was undone")
 
 
-def test_bytes_kept_elsewhere_for_a_partition_that_has_moved(logs: Path, tmp_path: Path, kseg: Kseg) -> None:
+def test_bytes_kept_elsewhere_for_a_partition_that_has_moved(
+    logs: Path, tmp_path: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flip(logs / "dplain-0" / LOG, 100)
     before = files(logs)
-    apply(plan_for(logs / "dplain-0"), "test", Keeping(elsewhere=str(tmp_path / "spare")))
+    kseg("recover", "-q", "--mode", "salvage", "--quarantine", tmp_path / "spare", logs / "dplain-0")
     logs.rename(tmp_path / "moved")
     for arguments in ((), ("--purge",)):
         done = kseg("undo", *arguments, tmp_path / "moved" / "dplain-0")
         assert (done.status, "give its parent directory with --quarantine" in done.err) == (3, True)
-    assert kseg("undo", "--quarantine", tmp_path / "spare", tmp_path / "moved" / "dplain-0").status == 0
+    monkeypatch.chdir(tmp_path)
+    kseg("undo", "--quarantine", "spare", "moved/dplain-0").expect(0)
     assert files(tmp_path / "moved") == before
     assert list((tmp_path / "spare").iterdir()) == []
 

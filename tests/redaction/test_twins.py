@@ -3,12 +3,15 @@ codec and release."""
 
 import json
 import shutil
+import struct
 import tarfile
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 import kseg
+from kernel.rendering import batch, message, record
 from kseg.errors import KsegError, UnsupportedError
 from kseg.formats.record_batch import HEADER_BYTES
 from recovery.partitions import PLAIN
@@ -194,15 +197,57 @@ def test_records_of_0_7_that_are_packed_again_are_counted_once(name: str, tmp_pa
     assert (counts["records"], counts["values"]) == (records, records)
 
 
-def test_foreign_text_in_indexes_goes(tmp_path: Path) -> None:
-    part = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "dplain-0"))
+ANN = b"Ann Smith, born 1970-01-01"
+V0 = [message(offset, 0, ANN, ANN) for offset in range(3)]
+V1 = [message(offset, 1, ANN, ANN) for offset in range(3)]
+V2 = [batch([record(0, key=ANN, value=ANN, headers=[(b"h", ANN)])], offset) for offset in range(3)]
+OLD_07 = struct.pack(">ibI", 5 + len(ANN), 0, crc32(ANN)) + ANN
+
+
+@pytest.mark.parametrize(
+    ("frames", "at", "new"),
+    [
+        (V0, 22 + 20, None),  # cut inside of the key
+        (V0, 22 + 30, None),
+        (V1, 30 + 40, None),
+        (V0, 16, b"\3"),
+        (V0, 16, b"\2"),
+        (V1, 16, b"\2"),
+        (V0, 22 + len(ANN), bytes(4)),  # the value ends before the message does
+        (V1, 30 + len(ANN), b"\0\0\0\4"),
+        (V0, 8, b"\x7f"),
+        (V2, 22, b"\x20"),  # a control batch, by its attributes
+        ([OLD_07] * 3, 30, None),
+        ([OLD_07] * 3, 0, b"\x7f"),
+    ],
+)
+def test_no_text_of_a_damaged_batch_is_left(frames: list[bytes], at: int, new: bytes | None, tmp_path: Path) -> None:
+    part = tmp_path / "made-0"
+    part.mkdir()
+    for number in range(3):
+        broken = frames[number][:at] + (b"" if new is None else new + frames[number][at + len(new) :])
+        data = b"".join((*frames[:number], broken, *frames[number + 1 :]))
+        (part / f"{number:020}.{'kafka' if OLD_07 in frames else 'log'}").write_bytes(data)
+    twin = twin_of(part, tmp_path / "twin")
+    check_twin(part, twin, NOW_MS)
+    assert [ANN[place : place + 8] for place in range(len(ANN) - 8) if ANN[place : place + 8] in bytes_of(twin)] == []
+
+
+def test_foreign_text_in_side_files_goes(tmp_path: Path) -> None:
+    part = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "logs/dplain-0"))
     text = b"name=Ann Smith, born 1970-01-01, account 12345678 "
     for path in (*part.glob("*index"), *part.glob("*.snapshot")):
         path.write_bytes(path.read_bytes() + 3 * text)
-    twin = twin_of(part, tmp_path / "twin")
-    check_twin(part, twin, NOW_MS)
-    whole = bytes_of(twin)
-    assert [word for word in (b"Ann Smith", b"1970-01-01", b"12345678") if word in whole] == []
+    (part / "leader-epoch-checkpoint").write_bytes(b"0\n2\n0 0\n" + text)
+    for name in ("partition.metadata", "quorum-state", "../meta.properties", "../recovery-point-offset-checkpoint"):
+        (part / name).write_bytes(text)
+    (part / "Ann Smith").mkdir()
+    (part / "Ann Smith/notes").touch()
+    for judged, output in ((part, tmp_path / "one"), (part.parent, tmp_path / "twin")):
+        twin = twin_of(judged, output)
+        assert findings_of(twin, NOW_MS) == findings_of(judged, NOW_MS)
+        whole = bytes_of(output) + b"".join(str(path).encode() for path in output.rglob("*"))
+        assert [word for word in (b"Ann Smith", b"1970-01-01", b"12345678") if word in whole] == []
 
 
 def test_an_index_that_is_too_large_is_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kseg.changes.accepted_gaps import record
+from kseg.changes.disk import Disk
 from kseg.findings.table import ERROR, INFO, KINDS, WARNING
 from kseg.node.log_directory import BrokerState
 from kseg.segment.survey import QUICK
@@ -301,6 +303,12 @@ def test_a_producer_that_the_log_does_not_know_is_found_if_the_log_is_whole(tmp_
         log = log_of(place, [batch(first, 7)], [batch(first + 1)], first=first)
         (log / f"{first + 1:020}.snapshot").write_bytes(entry)
         assert codes(findings(log)) == expected
+    place = tmp_path / "erased"
+    place.mkdir()
+    log = log_of(place, [batch(1, 7)], [batch(2)], first=0)
+    (log / f"{2:020}.snapshot").write_bytes(entry)
+    record(str(log), [(0, 0)], Disk())
+    assert codes(findings(log)) == []
 
 
 def test_a_snapshot_beyond_the_end_of_the_log_is_found(partition: Path) -> None:

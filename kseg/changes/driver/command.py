@@ -269,8 +269,8 @@ class Planner:
         """Yields a plan for each partition; each is applied before the next is requested, but with `at_once` above 1,
         so many may be unfinished.
 
-        ``done``: names of partitions that an interrupted run has changed. A partition that cannot be planned, or whose
-        plan cannot be applied, is added to `failures`; the others are still planned.
+        ``done``: names of partitions that an interrupted run with the same arguments has changed. A partition that
+        cannot be planned, or whose plan cannot be applied, is added to `failures`; the others are still planned.
         """
         raise NotImplementedError
 

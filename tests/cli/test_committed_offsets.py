@@ -3,12 +3,14 @@
 import json
 import shutil
 from collections import Counter
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.command import TESTDATA, Kseg, findings_of
+from kseg import scan
 
 # Commands name the transactional id of a producer where __transaction_state of the same log directory has it.
 
@@ -232,6 +234,18 @@ def test_a_copying_a_partition_adds_nothing(kseg: Kseg, tmp_path: Path) -> None:
     assert short(committed(kseg, tmp_path / OFFSETS.name, COMMITTED), *FIELDS[:-1]) == [
         {name: offset[name] for name in FIELDS[:-1]} for offset in TRUTH
     ]
+
+
+def test_the_copy_that_ends_last_counts(kseg: Kseg, tmp_path: Path) -> None:
+    """What it has deleted is deleted, whatever a shorter copy still has."""
+    shorter = Path(shutil.copytree(COMMITTED, tmp_path / "shorter"))
+    for log, size in ((shorter / "__consumer_offsets-1" / LOG.name, 1783), (shorter / "orders-0" / LOG.name, 700)):
+        log.write_bytes(log.read_bytes()[:size])
+    for paths in ((COMMITTED, shorter), (shorter, COMMITTED)):
+        for words in (["--format", "json"], ["--format", "json", "--by-size"]):
+            assert kseg("groups", *words, *paths).objects == kseg("groups", *words, COMMITTED).objects
+        rows = scan([*map(str, paths)], mode="commits").to_arrow().to_pylist()
+        assert short(sorted(rows, key=itemgetter("group", "topic", "partition"))) == TRUTH
 
 
 def test_a_log_directory_without_offsets(kseg: Kseg, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cli.command import Kseg
 from kseg.decoders.framed import FramedRecord, framed
 from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.errors import PathError
@@ -215,8 +216,12 @@ def test_a_snapshot_that_lacks_its_end(node: tuple[Path, Path], lost: int, start
     assert starts(check_node(*node)) == [starts_on]
 
 
-def test_metadata_in_two_directories(node: tuple[Path, Path]) -> None:
+def test_metadata_in_two_directories(kseg: Kseg, node: tuple[Path, Path], tmp_path: Path) -> None:
+    """A new snapshot would not bring it to its place."""
     a, b = node
+    (tmp_path / "server.properties").write_text(f"node.id=1\nlog.dirs={b},{a}")
+    rows = kseg("verify", "--format", "json", tmp_path / "server.properties").objects
+    assert [row["details"] for row in rows if row.get("code") == "broker-would-not-start"] == [{}]
     shutil.copytree(a / "__cluster_metadata-0", b / "__cluster_metadata-0")
     found = check_node(a, b, server=f"node.id=1\nlog.dirs={b},{a}")
     assert found.one("broker-would-not-start").file == str(a / "__cluster_metadata-0")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import struct
 from collections import Counter
 from operator import itemgetter
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from cli.command import TESTDATA, Kseg, findings_of
 from kseg import scan
+from kseg.formats.record_batch import build_batch
 
 # Commands name the transactional id of a producer where __transaction_state of the same log directory has it.
 
@@ -62,6 +64,24 @@ def test_the_state_is_told_from_elsewhere_too(logs: Path, kseg: Kseg, tmp_path: 
     assert beside[1015]["timeoutMs"] > 0
     assert kseg("dump", "--transaction-state", other, logs).status == 2
     assert kseg(*ask, "--transaction-state", other / "none", logs).status == 3
+
+
+def test_prepared_transactions_of_deleted_topics(kseg: Kseg, tmp_path: Path) -> None:
+    """Of the topics that --topic names; a single partition is none of theirs."""
+    for name in ("__cluster_metadata-0", "__transaction_state-0"):
+        shutil.copytree(TESTDATA / "kafka-4.3.1" / "internal" / name, tmp_path / name)
+    log = max((tmp_path / "__transaction_state-0").glob("*.log"))
+    end = max(row["lastOffset"] for row in kseg("dump", "--format", "json", log).of_type("batch"))
+    fields = struct.pack(">hqhib", 0, 4242, 0, 600_000, 2)  # a version 0 value, PrepareCommit
+    topic = struct.pack(">ih4sii", 1, 4, b"gone", 1, 5)
+    value = fields + topic + struct.pack(">qq", 1_795_300_000_000, 1_795_300_000_000)
+    with log.open("ab") as stream:
+        stream.write(build_batch(end + 1, 0, 1_795_300_000_000, [(b"\0\0\0\2tx", value)]))
+    ask = ("transactions", "--format", "json", "--now", 1_795_300_000_500)
+    (row,) = kseg(*ask, tmp_path).objects
+    assert (row["topic"], row["partition"], row["transactionalId"], row["ageMs"]) == ("gone", 5, "tx", 500)
+    assert kseg(*ask, "--topic", "__*", tmp_path).objects == []
+    assert kseg(*ask, tmp_path / "__transaction_state-0").objects == []
 
 
 @pytest.fixture

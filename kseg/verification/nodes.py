@@ -279,9 +279,10 @@ class NodeCheck:
         return topics if topics is not None and topics.image.brokers and topics.knows_partitions else None
 
     def strays(self) -> list[str] | None:
-        """Returns the paths of partitions that the start sets aside; None if the metadata are not known."""
+        """Returns the paths of partitions that the start sets aside; None if the metadata or the id of the node are not
+        known."""
         metadata = self.at_start
-        if metadata is None:
+        if metadata is None or self.node.number is None:
             return None if self.node.is_kraft else []
 
         def is_assigned(name: str, topic_id: str | None) -> bool:

@@ -142,6 +142,14 @@ def test_properties_that_a_broker_completes_or_does_not_compare(node: tuple[Path
     assert check_node(*node).serious == []
 
 
+def test_without_the_id_of_the_node_it_is_not_known_what_is_its_own(node: tuple[Path, Path]) -> None:
+    for logs in node:
+        edited(logs, node_id="1 ")
+    (start,) = check_node(*node).report.starts
+    assert (start.starts, start.sets_aside, start.creates) == (False, None, None)
+    assert check_node(*node, server="node.id=1").report.starts[0].sets_aside == []
+
+
 def test_another_node_in_server_properties(node: tuple[Path, Path]) -> None:
     found = check_node(node[0], server="node.id=7")
     assert set(found.serious) >= {"node-identity-mismatch"}

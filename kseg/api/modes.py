@@ -2,7 +2,6 @@
 
 import logging
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import CHECKPOINT, SIDE_SUFFIXES
 from kseg.kernel.layout.headers import CODEC, CONTROL, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL, V07_CODEC
 from kseg.node.coordinators import CommitTable
+from kseg.node.log_directory import longest_copy, topic_id_at
 from kseg.node.topics import file_of_place, topic_of_place
 from kseg.output.side_files import fields
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, segment_file
@@ -148,28 +148,33 @@ def entries(files: Iterable[SideFile], _request: ScanRequest, _report: ReportDam
 
 # Mode ``commits``: the offsets that consumer groups have committed, as `kseg groups` lists them.
 
-Copies = tuple[str, ...]
-"""The copies of a partition of __consumer_offsets, which hold the same groups: their newest commits count."""
+Places = tuple[str, ...]
+"""A partition of __consumer_offsets, or segments of it."""
 
 _NOT_DECODED = Problem("undecodable-records", "a commit cannot be decoded")
 
 
-def offsets_partitions(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tuple[int, Copies]]:
-    """Yields the partitions of __consumer_offsets. Warns (SelectionWarning) if there is none."""
-    copies: defaultdict[int | str, list[str]] = defaultdict(list)
+def offsets_partitions(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tuple[int, Places]]:
+    """Yields the partitions of __consumer_offsets, of several copies the one that ends last. Warns (SelectionWarning)
+    if there is none."""
+    copies: dict[object, dict[str, list[str]]] = {}
     for root in scanning.roots_of_scan(request):
         for place in expand_path(root):
             topic = topic_of_place(place)
             if topic == OFFSETS_TOPIC or (topic is None and place == root):
-                copies[file_of_place(place).partition or 0 if topic else place].append(place)
+                directory = place if Place(place).is_dir() else Place(place).absolute.parent
+                number_and_id = file_of_place(place).partition, topic_id_at(directory)
+                of_number = copies.setdefault(number_and_id if topic else place, {})
+                of_number.setdefault(directory, []).append(place)
     if not copies:
         text = f"no path holds a partition of {OFFSETS_TOPIC}: there are no commits"
         warnings.warn(text, SelectionWarning, stacklevel=2)
-    for places in copies.values():
+    for of_number in copies.values():
+        places = of_number[longest_copy([*of_number], Scratch())]
         yield sum(map(segment_bytes, places)), tuple(places)
 
 
-def commits(works: Iterable[Copies], request: ScanRequest, report: ReportDamage) -> Iterator[dict[str, Any]]:
+def commits(works: Iterable[Places], request: ScanRequest, report: ReportDamage) -> Iterator[dict[str, Any]]:
     """Yields the commits for requested topics and partitions, by group, topic and partition within each partition of
     __consumer_offsets. Memory grows with the number of commits in one of these.
     """

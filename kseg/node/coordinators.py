@@ -28,6 +28,7 @@ from kseg.node.log_directory import (
     checkpoint_offsets,
     intact_batches,
     log_extent,
+    longest_copy,
     partitions_in,
     records_in,
     topic_id_at,
@@ -452,18 +453,12 @@ class Coordinators:
         the others fetch. An empty list if they cannot be listed."""
         paths: dict[Partition, list[str]] = defaultdict(list)
         scratch = Scratch()
-
-        def end(path: str) -> int:
-            with suppress(KsegError, OSError):  # reported by the check of the partition
-                return (log_extent(path, scratch) or (0, 0))[1]
-            return -1
-
         with suppress(KsegError, OSError):
             for one in self._log_directories:
                 for place, path in partitions_in(one, topic):
                     paths[place].append(path)
-            newest = [some[0] if len(some) == 1 else max(some, key=end) for some in paths.values()]
-            return [[file for file in list_segments(path) if file.kind == LOG] for path in newest]
+            longest = [longest_copy(some, scratch) for some in paths.values()]
+            return [[file for file in list_segments(path) if file.kind == LOG] for path in longest]
         return []
 
 
@@ -477,9 +472,9 @@ def _bytes_of(files: Iterable[SegmentFile]) -> float:
 class CommitTable:
     """The committed offsets in partitions of __consumer_offsets, which are read one after the other, with their lags.
 
-    Lag is computed from the log ends in the log directories that contain the files, and in those of `add_directory`. If
-    two copies of a partition hold the same offset, the newest commit is used. ``warn`` gets the reason of each unknown
-    log end.
+    Lag is computed from the log ends in the log directories that contain the files, and in those of `add_directory`; of
+    several copies of a log the one that ends last counts. If two partitions hold the same offset, the newest commit is
+    used. ``warn`` gets the reason of each unknown log end.
 
     ``newest``: the newest timestamp read. ``pending``: commits in open transactions. ``undecodable``: unreadable keys
     of commits and batches; ``errors``: unreadable values.
@@ -488,7 +483,7 @@ class CommitTable:
     def __init__(self, scratch: Scratch, warn: Callable[[str], None]) -> None:
         self._scratch, self._warn = scratch, warn
         self._directories: set[str] = set()
-        self.paths: dict[Partition, str] = {}
+        self._copies: dict[Partition, list[str]] = defaultdict(list)
         """The paths of all partitions in the log directories."""
         self._extents: dict[Partition, tuple[int, int] | None] = {}
         self._log_starts, self._topic_id_at = cache(checkpoint_offsets), cache(topic_id_at)
@@ -509,9 +504,21 @@ class CommitTable:
         self._directories.add(directory)
         try:
             for place, path in partitions_in(directory):
-                self.paths.setdefault(place, path)
+                self._copies[place].append(path)
         except KsegError as error:
             self._warn(f"{error}; its log ends are not known")
+
+    def path_of(self, place: Partition) -> str | None:
+        """Returns the path of a partition, None if no log directory has it."""
+        copies = self._copies.get(place, [])
+        if len(copies) > 1:
+            copies[:] = [longest_copy(copies, self._scratch)]  # asked for by each commit
+        return copies[0] if copies else None
+
+    def paths_of(self, topic: str) -> list[str]:
+        """Returns the paths of a topic's partitions, by number."""
+        found = (self.path_of(place) for place in sorted(self._copies) if place[0] == topic)
+        return [path for path in found if path is not None]
 
     def begin(self, file: SegmentFile) -> None:
         """Begins with the next segment."""
@@ -548,7 +555,7 @@ class CommitTable:
                 "logStartOffset": start, "logEndOffset": end, "lag": lag, "outside": outside,
                 "coordinatorPartition": wanted,
             })  # fmt: skip
-        records_in_lags(rows, self.paths, self._scratch)
+        records_in_lags(rows, self.path_of, self._scratch)
         self._found.clear()
         return rows
 
@@ -559,9 +566,12 @@ class CommitTable:
         return offsets_partition_count(sorted(self._directories))
 
     def topic_names(self) -> dict[str, str]:
-        """Returns the names of topics by their ids, as partition.metadata has them."""
-        found = ((self._topic_id_at(path), topic) for (topic, _), path in self.paths.items())
-        return {topic_id: topic for topic_id, topic in found if topic_id is not None}
+        """Returns the names of topics by their ids, as metadata logs and partition.metadata have them."""
+        from kseg.node.group_lags import metadata_in
+
+        names = {each: topic for found in metadata_in(self._directories) for topic, each in found.ids.items()}
+        found = ((self._topic_id_at(copies[0]), topic) for (topic, _), copies in self._copies.items())
+        return names | {topic_id: topic for topic_id, topic in found if topic_id is not None}
 
     def _end_partition(self) -> None:
         if self._place is not None and self._replay.deleted:
@@ -584,7 +594,7 @@ class CommitTable:
         unknown. A topic recreated under the same name has another id and does not count.
         """
         place, topic_id = (found["topic"], found["partition"]), found["topicId"]
-        path = self.paths.get(place)
+        path = self.path_of(place)
         if path and topic_id is not None and self._topic_id_at(path) not in (None, topic_id):
             return None
         if place not in self._extents:

@@ -5,7 +5,7 @@ Source: ShareCoordinatorShard of Kafka 4.4.0; KIP-932.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -13,8 +13,8 @@ from kseg.decoders.keyed import coordinator_decoder
 from kseg.errors import KsegError
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import LOG
-from kseg.node.cluster_metadata import read_topic_settings
-from kseg.node.log_directory import METADATA_PARTITION, records_in
+from kseg.node.cluster_metadata import TopicSettings, read_topic_settings
+from kseg.node.log_directory import METADATA_PARTITION
 from kseg.segment.files import LAST_OFFSET, OFFSETS_TOPIC, between, list_segments
 from kseg.segment.reader import open_segment
 from kseg.segment.seek import seek_offset
@@ -25,25 +25,33 @@ MAX_LAG = 10_000
 SHARE_STATE_TOPIC = "__share_group_state"
 
 
+def metadata_in(log_directories: Iterable[str]) -> Iterator[TopicSettings]:
+    """Yields what the metadata logs in log directories tell of topics."""
+    for directory in sorted(log_directories):
+        path = Place(directory) / METADATA_PARTITION
+        if path.is_dir() and (found := read_topic_settings(path)) is not None:
+            yield found
+
+
 def offsets_partition_count(log_directories: Iterable[str]) -> int | None:
     """Returns the number of partitions of __consumer_offsets by the first metadata log; None if none tells."""
-    for directory in log_directories:
-        path = Place(directory) / METADATA_PARTITION
-        found = read_topic_settings(path) if path.is_dir() else None
-        topic_id = found.ids.get(OFFSETS_TOPIC) if found is not None and found.knows_partitions else None
-        if found is not None and topic_id is not None:
+    for found in metadata_in(log_directories):
+        topic_id = found.ids.get(OFFSETS_TOPIC) if found.knows_partitions else None
+        if topic_id is not None:
             return sum(each == topic_id for each, _ in found.partitions) or None
     return None
 
 
-def records_in_lags(rows: list[dict[str, Any]], paths: dict[tuple[str, int], str], scratch: Scratch) -> None:
+def records_in_lags(
+    rows: list[dict[str, Any]], path_of: Callable[[tuple[str, int]], str | None], scratch: Scratch
+) -> None:
     """Adds ``lagRecords`` to rows of committed offsets: how many offsets of the lag hold records, and not markers; None
     if that is unknown, or the lag is above MAX_LAG."""
     of_partition: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         row["lagRecords"] = 0 if row["lag"] == 0 else None
-        path = paths.get((row["topic"], row["partition"]))
-        if path is not None and row["lag"] is not None and 0 < row["lag"] <= MAX_LAG:
+        path = path_of((row["topic"], row["partition"])) if 0 < (row["lag"] or 0) <= MAX_LAG else None
+        if path is not None:
             of_partition[path].append(row)
     for path, found in of_partition.items():
         with suppress(KsegError, OSError, UndecodableError):
@@ -69,13 +77,13 @@ def _offsets_from(path: str, first: int, scratch: Scratch) -> list[int]:
     return sorted(found)
 
 
-def share_groups(partitions: Iterable[str], scratch: Scratch) -> Iterator[dict[str, Any]]:
-    """Yields where share groups stand, by partitions of __share_group_state: ``group``, ``topicId``, ``partition``,
-    ``startOffset`` (all records before it are acknowledged), ``stateEpoch`` and ``recordOffset``."""
+def share_groups(records: Iterable[tuple[int, bytes | None, bytes | None]]) -> Iterator[dict[str, Any]]:
+    """Yields where share groups stand, by offset, key and value of the records of __share_group_state: ``group``,
+    ``topicId``, ``partition``, ``startOffset`` (all records before it are acknowledged), ``stateEpoch`` and
+    ``recordOffset``."""
     read, found = coordinator_decoder("share-group-state"), dict[tuple[str, str, int], dict[str, Any]]()
-    for path in partitions:
-        for offset, key, value in records_in(list_segments(path), scratch):
-            _replay(found, read.decode_fields(key, value, offset), offset)
+    for offset, key, value in records:
+        _replay(found, read.decode_fields(key, value, offset), offset)
     yield from (found[key] for key in sorted(found))
 
 

@@ -2,7 +2,7 @@
 shutdown marker, and what is known of a partition without reading its records."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -234,6 +234,17 @@ def log_extent(path: str, scratch: Scratch) -> tuple[int, int] | None:
     with open_segment(last, scratch) as reader:
         extent = offset_extent(reader, last)
     return logs[0].base_offset or 0, (last.base_offset or 0) if extent is None else extent[1] + 1
+
+
+def longest_copy(paths: Sequence[str], scratch: Scratch) -> str:
+    """Returns the copy of a partition that ends last, which the others fetch; of equal ones the first."""
+
+    def end(path: str) -> int:
+        with suppress(KsegError, OSError):  # reported by whoever reads the partition
+            return (log_extent(path, scratch) or (0, 0))[1]
+        return -1
+
+    return paths[0] if len(paths) == 1 else max(paths, key=end)
 
 
 def intact_batches(files: Iterable[SegmentFile], scratch: Scratch | None = None) -> Iterator[Batch]:

@@ -80,7 +80,11 @@ class GivenCopies:
 
     def metadata(self, of: Node) -> "TopicSettings | None":
         """Returns the newest metadata of the cluster of a node, which may be its own; None if there are none."""
-        return newest_metadata(node for node in (of, *self.nodes) if _is_same_cluster(node, of))
+        return newest_metadata((of, *self.of_cluster(of)))
+
+    def of_cluster(self, of: Node) -> Iterator[Node]:
+        """Yields the nodes that may be of the cluster of a node."""
+        return (node for node in self.nodes if _is_same_cluster(node, of))
 
     def copies(self, partition: str, of: Node) -> Iterator["Copy"]:
         """Yields the other copies of a partition of a node."""
@@ -225,6 +229,9 @@ class RepairTarget:
         if metadata is None or number is None or self.partition is None:
             return False
         others = metadata.others_in_sync(self.partition, topic_id_at(self.path), number) or frozenset()
+        holding = {copy.node for copy in self._others}
+        if any(node.is_whole and node.number in others - holding for node in self._given.of_cluster(self.node)):
+            return False  # a node that lacks the partition, and may lead it
         return bool(others) and all(self._has_all(copy) for copy in self._others if copy.node in others)
 
     def _is_kept_by_voters(self, quorum: "Quorum") -> bool:

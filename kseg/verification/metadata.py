@@ -182,7 +182,7 @@ class MetadataLogRule(Rule):
         level = partition.settings.level
         snapshots = [file for file in files if is_snapshot(file) and judge_snapshot(file.path, self.report, level)]
         self._compare_with_log(snapshots)
-        self._quorum_state(max((file.epoch or 0 for file in snapshots), default=0))
+        self._quorum_state()
         if level != QUICK:
             self._replay(files, snapshots)
         if partition.settings.era.release < NEWEST:
@@ -250,7 +250,7 @@ class MetadataLogRule(Rule):
             )
             self.report.add("metadata-snapshot-mismatch", self.partition.path(name), text)
 
-    def _quorum_state(self, epoch_of_snapshots: int) -> None:
+    def _quorum_state(self) -> None:
         if segment_files.QUORUM_STATE not in self.partition.names:
             return
         from kseg.sidefiles.text_files import QuorumState, read_quorum_state
@@ -264,7 +264,7 @@ class MetadataLogRule(Rule):
             return
         for problem in problems_of([state, *problems]):
             self.report.add("bad-quorum-state", path, problem.message, problem.position, problem.length)
-        last = epoch_of_snapshots if self._epoch is None else self._epoch
+        last = self._epoch or 0  # a snapshot alone, as kseg quorum writes it, is above all that any voter has seen
         if isinstance(state, QuorumState) and not problems and (state.leader_epoch or 0) < last:
             text = f"leaderEpoch is {state.leader_epoch}, the log has records of epoch {last}"
             self.report.add("quorum-mismatch", path, text)

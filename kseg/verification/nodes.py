@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from kseg.errors import KsegError
-from kseg.findings.table import DELETED, DOUBTFUL, EMPTIED, KINDS, OFFLINE, RECOVERED, REFUSED
+from kseg.findings.table import DECISION, DELETED, DOUBTFUL, EMPTIED, KINDS, OFFLINE, RECOVERED, REFUSED
 from kseg.formats.rows import Scratch
 from kseg.node.log_directory import METADATA_PARTITION, LogDirectory, is_moved, log_extent, topic_id_at
 from kseg.node.node import Node, Nodes, is_reserved_id, newest_metadata
@@ -176,7 +176,8 @@ class NodeCheck:
         for path in places:
             if wanted is not None and os.path.realpath(path) != os.path.realpath(wanted):
                 text = f"the cluster's metadata belong into {wanted}, as metadata.log.dir or the first of log.dirs"
-                report.add("broker-would-not-start", Place(path) / METADATA_PARTITION, text)
+                # Nothing in that log has to be repaired.
+                report.add("broker-would-not-start", Place(path) / METADATA_PARTITION, text, needs=DECISION)
         count = sum(len(one.topic_ids) for one in self.found)
         if topics is not None and topics.image.brokers and self.node.number is not None and count:
             if self.node.number not in {*topics.image.brokers, *topics.image.controllers}:
@@ -278,9 +279,10 @@ class NodeCheck:
         return topics if topics is not None and topics.image.brokers and topics.knows_partitions else None
 
     def strays(self) -> list[str] | None:
-        """Returns the paths of partitions that the start sets aside; None if the metadata are not known."""
+        """Returns the paths of partitions that the start sets aside; None if the metadata or the id of the node are not
+        known."""
         metadata = self.at_start
-        if metadata is None:
+        if metadata is None or self.node.number is None:
             return None if self.node.is_kraft else []
 
         def is_assigned(name: str, topic_id: str | None) -> bool:

@@ -216,9 +216,17 @@ class Repairs:
             for each in repaired
             if each.repair and not each.needs and each.severity != INFO and KINDS[each.code].repair == SALVAGE
         ]
-        for i, each in enumerate(repaired) if of_log else ():
-            if each.repair and each.repair[1] == "reindex":
+        decided = (each for each in repaired if each.needs == DECISION and KINDS[each.code].is_cut)
+        argv = next((each.details["otherRepair"] for each in decided if "otherRepair" in each.details), None)
+        for i, each in enumerate(repaired):
+            target = self.target_of(each.file) if each.repair and each.repair[1] == "reindex" else None
+            if target is None:
+                continue
+            if of_log:
                 repaired[i] = each._replace(repair=of_log[0])
+            elif argv is not None:  # reindex is refused for a damaged log
+                self._wanted.pop((target.path, "reindex"), None)
+                repaired[i] = self._deciding(each._replace(repair=None), target, argv)
         return repaired
 
     def with_repair(self, finding: Finding) -> Finding:

@@ -5,15 +5,18 @@ The rows come from the records of __consumer_offsets and __share_group_state.
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from kseg.errors import UnsupportedError
+from kseg.errors import KsegError, UnsupportedError
 from kseg.formats.json_values import name_of, name_value
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.node.coordinators import CommitTable, CommittedOffset
+from kseg.node.log_directory import intact_batches, longest_copy, topic_id_at
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, JSON, TABLE, TEXT, option
 from kseg.output.notices import Notices, Paint, on_one_line
@@ -21,7 +24,7 @@ from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
 from kseg.output.terminal import Columns, clipped, columns_of, line_width, table_lines
 from kseg.quantities import plural, shell_line, show_span, shown_bytes, shown_time
-from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, parse_partition_name
+from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, parse_partition_name
 from kseg.segment.items import Batch, Damage, Spans, all_rows
 from kseg.segment.paths import MAX_NAMES, live_parts, some
 from kseg.stores.place import Place
@@ -78,6 +81,7 @@ class CommittedOffsetsPrinter(GroupsPrinter):
     def __init__(self, sink: Sink, scratch: Scratch, options: GroupsOptions, warn: Callable[[str], None]) -> None:
         super().__init__(sink, scratch, options)
         self._now, self._warn = options.now, warn
+        self._selection = Selection(options.offsets, options.times)
         self._commits = CommitTable(scratch, warn)
         self._wrong_batches = self._damaged_ranges = self._damaged_bytes = 0
 
@@ -126,10 +130,19 @@ class CommittedOffsetsPrinter(GroupsPrinter):
         """Yields where the share groups stand whose state lies in the log directories."""
         from kseg.node.group_lags import SHARE_STATE_TOPIC, share_groups
 
-        places = [path for (topic, _), path in sorted(self._commits.paths.items()) if topic == SHARE_STATE_TOPIC]
+        if self._selection.offsets is not None:
+            return  # they are those of __consumer_offsets
+        places = self._commits.paths_of(SHARE_STATE_TOPIC)
         names = self._commits.topic_names() if places else {}
-        for row in share_groups(places, self.scratch):
+        for row in share_groups(entry for path in places for entry in self._share_records(path)):
             yield {"group": row.pop("group"), "topic": names.get(row["topicId"])} | row
+
+    def _share_records(self, path: str) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+        for batch in intact_batches(list_segments(path), self.scratch):
+            with suppress(UndecodableError):
+                for rows in batch.rows() if self._selection.may_hold(batch) and not batch.is_control else ():
+                    for span in self._selection.spans(rows):
+                        yield from rows.entries(*span)
 
     def _table(self, found: list[CommittedOffset]) -> Iterator[str]:
         if not found:
@@ -298,6 +311,20 @@ class Groups(SegmentWalk[GroupsOptions]):
             self.printer = CommittedOffsetsPrinter(sink, self.scratch, options, self.notices.warning)
         self.filters = Filters(Selection(options.offsets, options.times), self.scratch, self.notices)
         self._show_progress(options.quiet)
+
+    @cached_property
+    def _shorter(self) -> set[str]:
+        """The copies of a partition that end before another one, which has what they have, and later deletions."""
+        copies: dict[object, list[str]] = defaultdict(list)
+        for path in self._paths:
+            with suppress(KsegError):  # reported when it is read
+                for part in filter(lambda each: Place(each).is_dir(), self.parts_of(path)):
+                    copies[parse_partition_name(Place(part).name), topic_id_at(part)].append(part)
+        return {path for some in copies.values() for path in {*some} - {longest_copy(some, self.scratch)}}
+
+    def _part(self, path: str) -> None:
+        if path not in self._shorter:
+            super()._part(path)
 
     def split_parts(self, path: str) -> tuple[list[str], list[str]]:
         parts, moved = live_parts(path)

@@ -9,15 +9,18 @@ from kseg.formats.json_values import fields_of, name_of, name_value
 from kseg.formats.suffixes import LOG
 from kseg.node import coordinators
 from kseg.node.log_directory import topic_id_at
+from kseg.node.node import Node
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, JSON, TEXT, PathKind, option
 from kseg.output.kafka_text import as_java_writes, text_bytes
-from kseg.output.notices import COPIED_INDENT, on_one_line
+from kseg.output.notices import COPIED_INDENT, Notices, on_one_line
+from kseg.output.sink import Sink
 from kseg.quantities import plural, shell_line, show_span
 from kseg.segment.files import list_segments
 from kseg.segment.isolation import OpenTransactions, end_offset, newest_timestamp
 from kseg.segment.paths import segments_at
 from kseg.stores.place import Place
+from kseg.stores.remote.keys import is_wanted
 from kseg.views.walk import PathWalk, WalkOptions, parts_of_path
 
 _SHOWN_GROUPS = 10
@@ -115,6 +118,11 @@ class TransactionList(PathWalk[TransactionsOptions]):
 
     _count = 0
 
+    def __init__(self, sink: Sink, options: TransactionsOptions, notices: Notices | None = None) -> None:
+        super().__init__(sink, options, notices)
+        self._whole: dict[int, Node] = {}
+        """The nodes whose log directories are given, and not only partitions of them; one for each cluster."""
+
     def run(self) -> int:
         """Lists the transactions of every path. Returns the highest exit status."""
         for path in self._paths:
@@ -130,6 +138,10 @@ class TransactionList(PathWalk[TransactionsOptions]):
 
     def split_parts(self, path: str) -> tuple[list[str], list[str]]:
         return parts_of_path(path, self.options.topics)
+
+    def _log_directory(self, path: str) -> None:
+        node = self.nodes.at(path)
+        self._whole.setdefault(id(node.coordinators), node)
 
     def _part(self, path: str) -> None:
         """Lists the open transactions of one path, and those that stay prepared.
@@ -188,12 +200,13 @@ class TransactionList(PathWalk[TransactionsOptions]):
 
     def _gone(self) -> None:
         """Lists the partitions without a marker of prepared transactions whose topics are deleted."""
-        for node in {id(node.coordinators): node for node in self.nodes.given}.values():
-            known = None if node.topics is None or node.topics.lacking else node.topics.ids
-            for producer_id, state in sorted(node.coordinators.transaction_states.items()) if known is not None else ():
+        for node in self._whole.values():
+            if node.topics is None or node.topics.lacking:
+                continue
+            for producer_id, state in sorted(node.coordinators.transaction_states.items()):
                 is_ending = state.state in coordinators.ENDING_STATES
                 for topic, number in sorted(state.partitions or ()) if is_ending else ():
-                    if known is not None and topic not in known:
+                    if topic not in node.topics.ids and is_wanted(topic, self.options.topics):
                         self._gone_partition(node.directories[0].path, producer_id, state, topic, number)
 
     def _gone_partition(
@@ -202,7 +215,9 @@ class TransactionList(PathWalk[TransactionsOptions]):
         self._count += 1
         if self.options.form == JSON:
             where = {"file": name_value(directory), "topic": name_value(topic), "partition": number}
-            self.sink.put_row(prepared_row(coordinators.Prepared(producer_id, state, None, None), where))
+            now, since = self.options.now, state.update_ms
+            age_ms = None if now is None or since is None else now - since
+            self.sink.put_row(prepared_row(coordinators.Prepared(producer_id, state, None, age_ms), where))
             return
         self.sink.put(
             f"{state.state} of transactional id {on_one_line(state.name)} (producer {producer_id}): no marker in "

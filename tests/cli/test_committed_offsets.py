@@ -2,13 +2,17 @@
 
 import json
 import shutil
+import struct
 from collections import Counter
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.command import TESTDATA, Kseg, findings_of
+from kseg import scan
+from kseg.formats.record_batch import build_batch
 
 # Commands name the transactional id of a producer where __transaction_state of the same log directory has it.
 
@@ -60,6 +64,24 @@ def test_the_state_is_told_from_elsewhere_too(logs: Path, kseg: Kseg, tmp_path: 
     assert beside[1015]["timeoutMs"] > 0
     assert kseg("dump", "--transaction-state", other, logs).status == 2
     assert kseg(*ask, "--transaction-state", other / "none", logs).status == 3
+
+
+def test_prepared_transactions_of_deleted_topics(kseg: Kseg, tmp_path: Path) -> None:
+    """Of the topics that --topic names; a single partition is none of theirs."""
+    for name in ("__cluster_metadata-0", "__transaction_state-0"):
+        shutil.copytree(TESTDATA / "kafka-4.3.1" / "internal" / name, tmp_path / name)
+    log = max((tmp_path / "__transaction_state-0").glob("*.log"))
+    end = max(row["lastOffset"] for row in kseg("dump", "--format", "json", log).of_type("batch"))
+    fields = struct.pack(">hqhib", 0, 4242, 0, 600_000, 2)  # a version 0 value, PrepareCommit
+    topic = struct.pack(">ih4sii", 1, 4, b"gone", 1, 5)
+    value = fields + topic + struct.pack(">qq", 1_795_300_000_000, 1_795_300_000_000)
+    with log.open("ab") as stream:
+        stream.write(build_batch(end + 1, 0, 1_795_300_000_000, [(b"\0\0\0\2tx", value)]))
+    ask = ("transactions", "--format", "json", "--now", 1_795_300_000_500)
+    (row,) = kseg(*ask, tmp_path).objects
+    assert (row["topic"], row["partition"], row["transactionalId"], row["ageMs"]) == ("gone", 5, "tx", 500)
+    assert kseg(*ask, "--topic", "__*", tmp_path).objects == []
+    assert kseg(*ask, tmp_path / "__transaction_state-0").objects == []
 
 
 @pytest.fixture
@@ -232,6 +254,18 @@ def test_a_copying_a_partition_adds_nothing(kseg: Kseg, tmp_path: Path) -> None:
     assert short(committed(kseg, tmp_path / OFFSETS.name, COMMITTED), *FIELDS[:-1]) == [
         {name: offset[name] for name in FIELDS[:-1]} for offset in TRUTH
     ]
+
+
+def test_the_copy_that_ends_last_counts(kseg: Kseg, tmp_path: Path) -> None:
+    """What it has deleted is deleted, whatever a shorter copy still has."""
+    shorter = Path(shutil.copytree(COMMITTED, tmp_path / "shorter"))
+    for log, size in ((shorter / "__consumer_offsets-1" / LOG.name, 1783), (shorter / "orders-0" / LOG.name, 700)):
+        log.write_bytes(log.read_bytes()[:size])
+    for paths in ((COMMITTED, shorter), (shorter, COMMITTED)):
+        for words in (["--format", "json"], ["--format", "json", "--by-size"]):
+            assert kseg("groups", *words, *paths).objects == kseg("groups", *words, COMMITTED).objects
+        rows = scan([*map(str, paths)], mode="commits").to_arrow().to_pylist()
+        assert short(sorted(rows, key=itemgetter("group", "topic", "partition"))) == TRUTH
 
 
 def test_a_log_directory_without_offsets(kseg: Kseg, tmp_path: Path) -> None:

@@ -45,4 +45,15 @@ def test_share_groups_have_a_row_for_each_partition(kseg: Kseg) -> None:
             wanted[key["groupId"], key["topicId"], key["partition"]] = start
     assert wanted
     assert {(row["group"], row["topicId"], row["partition"]): row["startOffset"] for row in rows} == wanted
-    assert "share group" in kseg("groups", SHARED).out.decode()
+    assert {row["topic"] for row in rows} == {"g-in"}  # by the metadata log: its partitions are not here
+    assert "share group share-0: g-in-0 from" in kseg("groups", SHARED).out.decode()
+
+
+def test_share_groups_are_those_of_the_time(kseg: Kseg) -> None:
+    """Offsets are those of another topic."""
+    state = SHARED / "__share_group_state-0"
+    records = kseg("dump", "--deep-iteration", "--format", "json", state).of_type("record")
+    last = sorted(row["timestamp"] for row in records)[0]
+    rows = kseg(*LIST, "--time", f"..{last}", SHARED).of_type("shareGroupOffset")
+    assert {row["recordOffset"] for row in rows} == {row["offset"] for row in records if row["timestamp"] <= last}
+    assert not kseg(*LIST, "--offsets", "..99", SHARED).of_type("shareGroupOffset")

@@ -73,6 +73,18 @@ def test_advice_by_the_quorum(settings: str | None, is_alone: bool, logs: Path, 
     assert is_alone or summary["next"] == [["kseg", "recover", "--full", f"{logs}/__cluster_metadata-0"]]
 
 
+def test_indexes_of_a_damaged_log_wait_for_the_decision(logs: Path, kseg: Kseg) -> None:
+    """reindex refuses it."""
+    (logs / "__cluster_metadata-0" / LOG).with_suffix(".index").unlink()
+    assert kseg("verify", "--format", "json", logs).objects[-1]["next"][0][1] == "reindex"
+    damage(logs)
+    *rows, summary = kseg("verify", "--format", "json", logs).objects
+    wanted = {row["code"]: row["details"]["otherRepair"] for row in rows if row.get("needs") == "decision"}
+    assert wanted.keys() == {"crc-mismatch", "index-missing"}
+    assert [argv[2] for argv in wanted.values()] == ["--rewrite"] * 2
+    assert summary["next"] == []
+
+
 @pytest.mark.parametrize("type_id", [KRAFT_VERSION, KRAFT_VOTERS])
 def test_control_records_that_cannot_be_read_tell_nothing(type_id: int, logs: Path, kseg: Kseg) -> None:
     log = logs / "__cluster_metadata-0" / LOG
@@ -108,7 +120,7 @@ def test_a_snapshot_replaces_the_log_and_can_be_undone(logs: Path, kseg: Kseg) -
     assert {path.name for path in (logs / "__cluster_metadata-0").iterdir() if path.is_file()} == {
         "00000000000000001221-0000000002.checkpoint", "00000000000000001221.log", "partition.metadata", "quorum-state",
     }  # fmt: skip
-    assert kseg("verify", logs / "__cluster_metadata-0").status == 0
+    assert kseg("verify", "--fail-on", "warning", logs / "__cluster_metadata-0").status == 0
     found = kseg("cluster", "--format", "json", logs).objects
     assert found[1:] == whole[1:]  # of the damaged batch, the last one, nothing comes into an image
     kseg("undo", logs)
@@ -434,7 +446,7 @@ def test_the_most_advanced_voter_survives(voters: tuple[Path, Path], kseg: Kseg)
     assert files(one, kept=False) == before[0]
     state = json.loads((two / "__cluster_metadata-0" / "quorum-state").read_text())
     assert (state["currentVoters"], state["leaderId"]) == ([{"voterId": 2}], -1)
-    kseg("verify", two / "__cluster_metadata-0").expect(0)
+    kseg("verify", "--fail-on", "warning", two / "__cluster_metadata-0").expect(0)
     kseg("undo", two).expect(0)
     assert files(two, kept=False) == before[1]
     flip(two / "__cluster_metadata-0" / LOG, 3000, 0x41)

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from cleaner.partitions import PAIRS
-from cli.command import Kseg
+from cli.command import Kseg, flip
 from kseg.output.json_schema import schema
 from segment.segments import TESTDATA
 from verification.log_directories import OTHER_ID, edited
@@ -146,6 +146,13 @@ def test_a_missing_copy_may_lie_on_a_disk_that_is_not_given(kseg: Kseg, tmp_path
     assert "leader-copy-missing" not in Judged(kseg, one, two).findings
 
 
+def test_a_node_without_a_copy_does_not_keep_what_another_cuts_off(kseg: Kseg, tmp_path: Path) -> None:
+    one, two = nodes_of("leader-copy-missing", tmp_path)
+    flip(one / "d-0" / "00000000000000000000.log", 1000)
+    for nodes, mode in (([one], ["--full"]), ([one, two], ["--mode", "salvage"])):
+        assert Judged(kseg, *nodes).summary["next"][0] == ["kseg", "recover", *mode, str(one / "d-0")]
+
+
 def test_a_voter_that_is_not_given_may_have_the_records(kseg: Kseg, tmp_path: Path) -> None:
     _, two, three = nodes_of("voter-behind", tmp_path)
     found = Judged(kseg, two, three).findings["voter-behind"]
@@ -206,6 +213,15 @@ def test_a_missing_copy_is_copied_behind_all_repairs(kseg: Kseg, tmp_path: Path)
     shutil.copytree(one / "d-0", two / "d-0")
     (cluster,) = Judged(kseg, one, two).summary["clusters"]
     assert (cluster["commands"], [copy["fits"] for copy in cluster["copies"]]) == ([], [True, True])
+
+
+def test_no_copy_fits(kseg: Kseg, tmp_path: Path) -> None:
+    one, two = nodes_of("leader-copy-behind", tmp_path)
+    metadata = one / "__cluster_metadata-0" / "00000000000000000000.log"
+    metadata.write_bytes(metadata.read_bytes()[:1217])
+    (cluster,) = Judged(kseg, one, two).summary["clusters"]
+    assert [copy["fits"] for copy in cluster["copies"]] == [False, False]
+    assert "no two copies fit together; node 1: does not fit (voter-behind)" in kseg("verify", one, two).err
 
 
 def test_a_majority_that_is_gone_leaves_a_last_resort(kseg: Kseg, tmp_path: Path) -> None:

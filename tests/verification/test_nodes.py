@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cli.command import Kseg
 from kseg.decoders.framed import FramedRecord, framed
 from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.errors import PathError
@@ -141,6 +142,14 @@ def test_properties_that_a_broker_completes_or_does_not_compare(node: tuple[Path
     assert check_node(*node).serious == []
 
 
+def test_without_the_id_of_the_node_it_is_not_known_what_is_its_own(node: tuple[Path, Path]) -> None:
+    for logs in node:
+        edited(logs, node_id="1 ")
+    (start,) = check_node(*node).report.starts
+    assert (start.starts, start.sets_aside, start.creates) == (False, None, None)
+    assert check_node(*node, server="node.id=1").report.starts[0].sets_aside == []
+
+
 def test_another_node_in_server_properties(node: tuple[Path, Path]) -> None:
     found = check_node(node[0], server="node.id=7")
     assert set(found.serious) >= {"node-identity-mismatch"}
@@ -215,8 +224,12 @@ def test_a_snapshot_that_lacks_its_end(node: tuple[Path, Path], lost: int, start
     assert starts(check_node(*node)) == [starts_on]
 
 
-def test_metadata_in_two_directories(node: tuple[Path, Path]) -> None:
+def test_metadata_in_two_directories(kseg: Kseg, node: tuple[Path, Path], tmp_path: Path) -> None:
+    """A new snapshot would not bring it to its place."""
     a, b = node
+    (tmp_path / "server.properties").write_text(f"node.id=1\nlog.dirs={b},{a}")
+    rows = kseg("verify", "--format", "json", tmp_path / "server.properties").objects
+    assert [row["details"] for row in rows if row.get("code") == "broker-would-not-start"] == [{}]
     shutil.copytree(a / "__cluster_metadata-0", b / "__cluster_metadata-0")
     found = check_node(a, b, server=f"node.id=1\nlog.dirs={b},{a}")
     assert found.one("broker-would-not-start").file == str(a / "__cluster_metadata-0")

@@ -122,11 +122,8 @@ def written_as(form: str) -> Callable[[list[str]], Iterator[str]]:
     return lambda lines: (PLAIN.sub(form, line) for line in lines)
 
 
-def docker(lines: list[str]) -> Iterator[str]:
-    for line in lines:
-        yield json.dumps(
-            {"log": line + "\n", "stream": "stdout", "time": "2026-11-29T00:00:00.1Z"}, separators=(",", ":")
-        )
+def in_objects(key: str, **more: str) -> Callable[[list[str]], Iterator[str]]:
+    return lambda lines: (json.dumps({**more, key: line + "\n", "time": "2026-11-29T00:00:00.1Z"}) for line in lines)
 
 
 def events(lines: list[str]) -> Iterator[tuple[str, str, str, str, list[str]]]:
@@ -173,7 +170,13 @@ LAYOUTS = {
     "kubectl-timestamps": with_prefix("2026-11-29T00:00:00.12345678{}Z "),
     "compose": with_prefix("kafka-1  | "),
     "journal": with_prefix("Nov 29 00:00:0{} host kafka-server-start.sh[4711]: "),
-    "docker": docker,
+    "journal-iso": with_prefix("2026-11-29T00:00:0{}+0000 host kafka-server-start.sh[4711]: "),
+    "journal-json": in_objects("MESSAGE", PRIORITY="6"),
+    "syslog": with_prefix("<11>1 2026-11-29T00:00:0{}.1Z host kafka 4711 - - "),
+    "stern": with_prefix("my-cluster-kafka-0 kafka "),
+    "grep": with_prefix("logs/server.log:1{}:"),
+    "colors": written_as("[\\1] \x1b[31m\\2\x1b[0m \x1b[1m\\3\x1b[0m (\\4)"),
+    "docker": in_objects("log", stream="stdout"),
     "logstash": json_rows("level", "logger_name", "stack_trace"),
     "ecs": json_rows("log.level", "log.logger", "error.stack_trace"),
     "json-layout": json_layout,

@@ -33,11 +33,15 @@ _TIME = re.compile(
 )
 _LEVEL = re.compile(r"(?<![\w.=/-])(?P<level>TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)(?![\w=/-]|\.\w)")
 _HEAD_LENGTH = 300
+_STAMP = r"\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)"
 _CONTAINER = re.compile(
-    r"(?:[\w.-]+ +\| |\[[\w./-]+\] |[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S+ [^\s:]+: )?"
-    r"(?:\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d) (?:std(?:out|err) [FP] )?)?"
+    r"(?:[\w./-]+\.log(?:\.\d+)?[:-])?(?:\d+[:-](?!\d\d-\d\d))?(?:> )*"
+    rf"(?:[\w.-]+ +\| |\[[\w./ -]+\] |(?:[A-Z][a-z]{{2}} [ \d]\d [\d:]{{8}}|{_STAMP}) \S+ [^\s:]+: "
+    rf"|<\d+>1 {_STAMP} \S+ \S+ \S+ \S+ (?:-|\[.*?\]) |[\w.]+-[\w.-]+ (?:› )?[\w.-]+ (?:› )?)?"
+    rf"(?:{_STAMP} (?:std(?:out|err) [FP] )?)?"
 )
-"""The prefixes of Docker, Kubernetes, containers' runtimes and journals."""
+"""The prefixes of grep, quotations, Docker, Kubernetes, containers' runtimes, journals and syslog."""
+_COLOR = re.compile(rb"\x1b\[[\d;]*m")
 _CONTINUED = re.compile(r"\s|$|[\w.$]+(?:Exception|Error|Throwable|Fault)\b|Caused by: |Suppressed: |\.\.\. \d+ ")
 
 
@@ -52,8 +56,7 @@ class Head(NamedTuple):
 
 def head_of(line: str) -> Head | None:
     """Returns the head of a line that begins a message; None if the line continues one."""
-    brace = line.find("{", 0, _HEAD_LENGTH)
-    if brace >= 0 and line.rstrip().endswith("}") and (head := _head_of_json(line, brace)) is not None:
+    if (found := _json_in(line)) is not None and (head := _head_of_json(*found)) is not None:
         return head
     level = _LEVEL.search(line, 0, _HEAD_LENGTH)
     if level is None:
@@ -79,11 +82,17 @@ _TEXT_KEYS = ("message", "msg", "log", "@message", "short_message", "MESSAGE")
 _LEVEL_KEYS = ("level", "log.level", "severity", "levelname", "loglevel")
 _TIME_KEYS = ("@timestamp", "timestamp", "time", "ts", "date", "asctime")
 _LOGGER_KEYS = ("logger", "loggerName", "logger_name", "log.logger")
-_MILLIS_KEYS = ("timeMillis", "epochMillis", "instant")
+_MILLIS_KEYS = ("timeMillis", "epochMillis", "instant", *_TIME_KEYS)
+_SECONDS_BELOW = 1 << 37
+"""Smaller times are in seconds."""
 _EXCEPTION_KEY = re.compile("thrown|throwable|exception|error|stack", re.IGNORECASE)
 
 
-def _head_of_json(line: str, brace: int) -> Head | None:
+def _json_in(line: str) -> tuple[int, dict[str, Any], str, str | None] | None:
+    """Returns where the JSON object begins that ends a line, the object, its text and its level."""
+    brace = line.find("{", 0, _HEAD_LENGTH)
+    if brace < 0 or not line.rstrip().endswith("}"):
+        return None
     try:
         row = json.loads(line[brace:])
     except (ValueError, RecursionError):
@@ -91,10 +100,14 @@ def _head_of_json(line: str, brace: int) -> Head | None:
     text = next((row[key] for key in _TEXT_KEYS if isinstance(row.get(key), str)), None)
     if text is None:
         return None
-    logger = next((f" ({row[key]})" for key in _LOGGER_KEYS if isinstance(row.get(key), str)), "")
     level = next((row[key].upper() for key in _LEVEL_KEYS if isinstance(row.get(key), str)), None)
     if level is None and isinstance(row.get("log"), dict) and isinstance(row["log"].get("level"), str):
         level = row["log"]["level"].upper()
+    return brace, row, text, level
+
+
+def _head_of_json(brace: int, row: dict[str, Any], text: str, level: str | None) -> Head | None:
+    logger = next((f" ({row[key]})" for key in _LOGGER_KEYS if isinstance(row.get(key), str)), "")
     exceptions = [each for key, value in row.items() if _EXCEPTION_KEY.search(key) for each in _texts(value)]
     lines = tuple(each for part in (text + logger, *exceptions) for each in part.splitlines() if each.strip())
     inner = head_of(lines[0]) if level is None and lines and not lines[0].startswith("{") else None
@@ -113,7 +126,8 @@ def _json_time(row: dict[str, Any]) -> str | None:
         value = row.get(key)
         if isinstance(value, dict) and isinstance(value.get("epochSecond"), int):
             value = value["epochSecond"] * 1000 + int(value.get("nanoOfSecond") or 0) // 1_000_000
-        if isinstance(value, int) and 0 < value < 1 << 47:
+        if isinstance(value, int | float) and 1 << 29 < value < 1 << 47:
+            value *= 1000 if value < _SECONDS_BELOW else 1
             return datetime.fromtimestamp(value / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
     return None
 
@@ -136,15 +150,12 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _unwrapped(line: str) -> str:
-    """Returns the line of a container's log that is a JSON object around it."""
-    if line.startswith('{"log":"'):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            return line
-        if isinstance(row.get("log"), str) and not row.keys() & {*_LEVEL_KEYS}:
-            return str(row["log"])
-    return line
+    """Returns the line of an exception, or the JSON object, that a container's or journal's JSON object is around."""
+    found = _json_in(line)
+    if found is None:
+        return line
+    _, _, text, level = found
+    return text if level is None and (text.startswith("{") or head_of(text) is None) else line
 
 
 @dataclass(slots=True)
@@ -179,6 +190,8 @@ def events_of(lines: Iterable[bytes]) -> Iterator[LogEvent]:
     recent: deque[bytes] = deque(maxlen=LINES_BACK)
     event: LogEvent | None = None
     for number, raw in enumerate(lines, 1):
+        if b"\x1b" in raw:
+            raw = _COLOR.sub(b"", raw)
         candidates = index.candidates(raw)
         if candidates is not None:
             line = _decoded(raw)

@@ -137,6 +137,17 @@ def test_the_offsets_that_groups_have_committed_are_served(peer: Peer) -> None:
     assert (group["groupState"], group["protocolType"]) == ("Empty", "consumer")
 
 
+@pytest.mark.parametrize("version", [7, 8, 10])
+def test_offsets_of_what_is_not_served_are_left_out(version: int, kseg_server: Serve) -> None:
+    """The directory of one broker has offsets for the partitions of all: tools that ask for the ends of these would
+    fail at the first that is unknown."""
+    with Peer(kseg_server([*COMMITTED.glob("__*"), COMMITTED / "orders-0"])) as peer:
+        one = {"groupId": "billing", "memberId": None, "memberEpoch": -1, "topics": None}
+        found = peer.ask("OffsetFetch", version, **one, groups=[one], requireStable=True)
+        (topic,) = found["topics"] if version < 8 else found["groups"][0]["topics"]
+        assert [part["partitionIndex"] for part in topic["partitions"]] == [0]
+
+
 def test_committed_offsets_are_asked_for_by_topic_id(peer: Peer) -> None:
     """Without the error a client takes a topic that it does not find for one without commits."""
     ids = {each["name"]: each["topicId"] for each in peer.ask("Metadata", 12, topics=None)["topics"]}

@@ -122,11 +122,8 @@ def written_as(form: str) -> Callable[[list[str]], Iterator[str]]:
     return lambda lines: (PLAIN.sub(form, line) for line in lines)
 
 
-def docker(lines: list[str]) -> Iterator[str]:
-    for line in lines:
-        yield json.dumps(
-            {"log": line + "\n", "stream": "stdout", "time": "2026-11-29T00:00:00.1Z"}, separators=(",", ":")
-        )
+def in_objects(key: str, **more: str) -> Callable[[list[str]], Iterator[str]]:
+    return lambda lines: (json.dumps({**more, key: line + "\n", "time": "2026-11-29T00:00:00.1Z"}) for line in lines)
 
 
 def events(lines: list[str]) -> Iterator[tuple[str, str, str, str, list[str]]]:
@@ -173,7 +170,13 @@ LAYOUTS = {
     "kubectl-timestamps": with_prefix("2026-11-29T00:00:00.12345678{}Z "),
     "compose": with_prefix("kafka-1  | "),
     "journal": with_prefix("Nov 29 00:00:0{} host kafka-server-start.sh[4711]: "),
-    "docker": docker,
+    "journal-iso": with_prefix("2026-11-29T00:00:0{}+0000 host kafka-server-start.sh[4711]: "),
+    "journal-json": in_objects("MESSAGE", PRIORITY="6"),
+    "syslog": with_prefix("<11>1 2026-11-29T00:00:0{}.1Z host kafka 4711 - - "),
+    "stern": with_prefix("my-cluster-kafka-0 kafka "),
+    "grep": with_prefix("logs/server.log:1{}:"),
+    "colors": written_as("[\\1] \x1b[31m\\2\x1b[0m \x1b[1m\\3\x1b[0m (\\4)"),
+    "docker": in_objects("log", stream="stdout"),
     "logstash": json_rows("level", "logger_name", "stack_trace"),
     "ecs": json_rows("log.level", "log.logger", "error.stack_trace"),
     "json-layout": json_layout,
@@ -202,6 +205,20 @@ def test_a_stack_trace_belongs_to_its_message() -> None:
     assert (event.number, event.time, event.level) == (1, "2026-11-28T22:40:43.582", "ERROR")
     (found,) = causes_in([head, *trace, deep])
     assert (found.line_number, found.reason) == (1, "Caused by: java.io.IOException: No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("frame", "name"),
+    [
+        ("org.apache.kafka.storage.internals.checkpoint.OffsetCheckpointFile$Formatter.fromString", "bad-checkpoint"),
+        ("org.apache.kafka.storage.internals.log.LogFileUtils.offsetFromFileName", "not-a-partition"),
+        ("com.example.Main.main", None),
+    ],
+)
+def test_a_number_that_cannot_be_read_is_told_by_its_place(frame: str, name: str | None) -> None:
+    head = b"[2026-11-28 22:40:43,582] WARN Something (org.apache.kafka.storage.internals.log.LogManager)\n"
+    trace = b'java.lang.NumberFormatException: For input string: "zero"\n'
+    assert names(causes_in([head, trace, f"\tat {frame}(A.java:1)\n".encode()])) == [name] * (name is not None)
 
 
 def test_a_trace_longer_than_the_memory_is_a_message_of_its_own() -> None:

@@ -37,6 +37,14 @@ def names(text: str) -> list[str]:
         ("the topic was deleted", "topic-deleted"),
         ("Kafka won't start", "logs-loading"),
         ("corrupted index", "corrupt-index"),
+        ("rebuild the index", "corrupt-index"),
+        ("log.dirs is full, the broker is down", "disk-full"),
+        ("read-only file system", "read-only-disk"),
+        ("find a message by its key", "export-records"),
+        ("remote log segment not found", "remote-read-failed"),
+        (".swap files", "interrupted-swap"),
+        ("a -future directory is left over", "future-log"),
+        ("stray partitions, deleted", "stray"),
     ],
 )
 def test_words_lead_to_an_entry(text: str, name: str) -> None:

@@ -184,9 +184,10 @@ class Filters:
         """Whether offsets below a log start are asked for."""
         return self._offsets is None or self._offsets[0] < log_start
 
-    def narrow(self, files: Sequence[SegmentFile], live: bool) -> None:
+    def narrow(self, files: Sequence[SegmentFile], live: bool, is_visible: Callable[[Batch], bool]) -> None:
         """For --last and --around: selects the offsets of a partition that are to be printed. Reads it from its end.
 
+        ``is_visible``: whether a batch is printed if it matches.
         Raises PathError if a segment cannot be opened.
         """
         last, around = self._last, self._around
@@ -194,7 +195,7 @@ class Filters:
             return
         logs = [file for file in without_snapshots(files) if file.is_segment]
         read = partial(open_segment, scratch=self._scratch, live=live, is_07=self._is_07)
-        nearest = _Nearest(logs, self.selection, read, self._counts_batches)
+        nearest = _Nearest(logs, self.selection, read, self._counts_batches, is_visible)
         if around is None:
             self.selection.offsets = nearest.before(LAST_OFFSET, last or 0), LAST_OFFSET
         else:
@@ -347,9 +348,9 @@ class _Nearest:
 
     def __init__(
         self, files: Sequence[SegmentFile], selection: Selection, read: Callable[[SegmentFile], SegmentReader],
-        counts_batches: bool,
+        counts_batches: bool, is_visible: Callable[[Batch], bool],
     ) -> None:  # fmt: skip
-        self._files, self._read, self._counts_batches = files, read, counts_batches
+        self._files, self._read, self._counts_batches, self._is_visible = files, read, counts_batches, is_visible
         self._selection = copy(selection)
         self._selection.offsets = None
 
@@ -387,7 +388,7 @@ class _Nearest:
                 continue
             with self._reader_at(file, first) as reader:
                 for batch in reader:
-                    if not isinstance(batch, Batch) or not self._selection.holds(batch):
+                    if not isinstance(batch, Batch) or not (self._is_visible(batch) and self._selection.holds(batch)):
                         continue
                     if batch.base_offset is not None and batch.base_offset > last:
                         return

@@ -25,7 +25,7 @@ from kseg.segment.items import Batch, Damage, Message07, RowSpan, Spans, all_row
 from kseg.segment.paths import segments_at, some, warn_of_skipped_files
 from kseg.segment.reader import SegmentReader
 from kseg.stores.place import Place
-from kseg.stores.source import STANDARD_INPUT, Source
+from kseg.stores.source import STANDARD_INPUT, Source, is_stream
 from kseg.stores.trees import VirtualFiles
 from kseg.views.filters import Filters, Selection
 from kseg.views.walk import SegmentWalk, parts_of_path, remote_file
@@ -184,16 +184,17 @@ class Dump(SegmentWalk[DumpOptions]):
             warn_of_skipped_files(path, not all_files, self.notices.warning, listing=listing)
         self._decode_for_filters(all_files)
         self._note_deleted(path, all_files)
+        segments = [file for file in all_files if _is_segment(file)]
         self.transactions = None
-        if self.options.read_committed and Place(path).exists():
+        if self.options.read_committed and not is_stream(path):
             from kseg.segment.isolation import Transactions
 
             beside = segments_at(Place(path).absolute.parent if listing is None else path, listing=listing)
             logs = [file for file in beside if file.kind == LOG]
             if listing is None and os.path.basename(path) not in [file.name for file in logs]:
-                logs = [file for file in all_files if file.is_segment]  # outside of a partition directory
+                logs = segments  # outside of a partition directory
             self.transactions = Transactions.of_segments(logs, self.scratch, self.options.live)
-        self.filters.narrow(all_files, self.options.live, self._is_visible)
+        self.filters.narrow(segments, self.options.live, self._is_visible)
         self._segments(self._with_live(self.filters.among(all_files)))
         if self.options.everything and listing is not None:
             self._side_files(path)
@@ -389,6 +390,11 @@ class Dump(SegmentWalk[DumpOptions]):
             if stop > first:
                 kept.append((first, stop))
         return kept
+
+
+def _is_segment(file: SegmentFile) -> bool:
+    """Whether a file is read as a segment, which needs no telling name."""
+    return file.is_segment or (not file.kind and _side_file_at(file) is None)
 
 
 def _side_file_at(file: SegmentFile) -> "SideFile | None":

@@ -43,7 +43,7 @@ from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.stores.place import Place
-from kseg.stores.source import STANDARD_INPUT, Source, open_source
+from kseg.stores.source import Source, is_stream, open_source
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Advance, Report
 
@@ -571,8 +571,8 @@ def check_manifest_path(manifest: str, paths: Sequence[str]) -> None:
     """Raises RequestError if the manifest cannot be written to its path, or the paths cannot have one."""
     if manifest == "-":
         raise RequestError("--manifest needs the name of a file")
-    if STANDARD_INPUT in paths:
-        raise RequestError("--manifest is of files, not of standard input")
+    if any(map(is_stream, paths)):
+        raise RequestError("--manifest is of files, not of standard input or a FIFO")
     if Place(manifest).lexists():
         return
     folder = os.path.realpath(Place(manifest).parent or ".")

@@ -40,7 +40,7 @@ def test_the_last_batches_of_a_log_of_0_7(suffix: str, kseg: Kseg, tmp_path: Pat
 def test_the_last_records_are_those_that_a_consumer_gets(kseg: Kseg, tmp_path: Path, is_lone: bool) -> None:
     """The last ones of all are of an open transaction."""
     partition = TESTDATA / "kafka-1.1.1/txn/txn-open-0"
-    path = shutil.copy(partition / "00000000000000000000.log", tmp_path / "some.log") if is_lone else partition
+    path = shutil.copy(partition / "00000000000000000000.log", tmp_path / "some.bin") if is_lone else partition
     shown = offsets(kseg, "--isolation", "read_committed", path)
     assert shown[-3:] != offsets(kseg, path)[-3:]
     assert offsets(kseg, "--isolation", "read_committed", "--last", 3, path) == shown[-3:]

@@ -110,7 +110,8 @@ class Dump(SegmentWalk[DumpOptions]):
 
     @property
     def is_in_place(self) -> bool:
-        return super().is_in_place or self.options.limit is not None or self.options.positions is not None
+        of = self.options
+        return super().is_in_place or any(each is not None for each in (of.limit, of.positions, of.last, of.around))
 
     @property
     def is_selective(self) -> bool:
@@ -161,6 +162,7 @@ class Dump(SegmentWalk[DumpOptions]):
             logs = [remote_file(partition, piece.candidate.segment, tree) for piece in pieces]
             self.transactions = Transactions.of_segments(logs, self.scratch)
         self._decode_for_filters(files)
+        self.filters.narrow(files, False, self._is_visible)
 
     def _side_files(self, directory: str) -> None:
         """With --all: prints the other files of a partition or of a log directory."""

@@ -13,6 +13,7 @@ from kseg.options.declaration import CONTENTS, INPUT, RULES, Number, Option, Val
 from kseg.segment.files import METADATA_TOPIC, SegmentFile
 from kseg.segment.matching import Patterns
 from kseg.stores.remote.keys import RemoteChoice
+from kseg.stores.source import is_stream
 from kseg.views.walk import WalkOptions
 
 InclusiveRange = tuple[int, int]
@@ -172,7 +173,7 @@ class DumpOptions(WalkOptions):
             yield "--hex excludes all --format except text"
         if nearest and (self.offsets or None not in (self.last, self.around)):
             yield "--last, --around and --offsets exclude each other"
-        if nearest and ("-" in self.paths or self.fetch_response):
+        if nearest and (self.fetch_response or any(map(is_stream, self.paths))):
             yield "--last and --around need files, to be read twice"
         if self.positions and not self.as_hex:
             yield "--position is for --hex"

@@ -25,7 +25,7 @@ from kseg.segment.items import Batch, Damage, Message07, RowSpan, Spans, all_row
 from kseg.segment.paths import segments_at, some, warn_of_skipped_files
 from kseg.segment.reader import SegmentReader
 from kseg.stores.place import Place
-from kseg.stores.source import STANDARD_INPUT, Source
+from kseg.stores.source import STANDARD_INPUT, Source, is_stream
 from kseg.stores.trees import VirtualFiles
 from kseg.views.filters import Filters, Selection
 from kseg.views.walk import SegmentWalk, parts_of_path, remote_file
@@ -110,7 +110,8 @@ class Dump(SegmentWalk[DumpOptions]):
 
     @property
     def is_in_place(self) -> bool:
-        return super().is_in_place or self.options.limit is not None or self.options.positions is not None
+        of = self.options
+        return super().is_in_place or any(each is not None for each in (of.limit, of.positions, of.last, of.around))
 
     @property
     def is_selective(self) -> bool:
@@ -161,6 +162,7 @@ class Dump(SegmentWalk[DumpOptions]):
             logs = [remote_file(partition, piece.candidate.segment, tree) for piece in pieces]
             self.transactions = Transactions.of_segments(logs, self.scratch)
         self._decode_for_filters(files)
+        self.filters.narrow(files, False, self._is_visible)
 
     def _side_files(self, directory: str) -> None:
         """With --all: prints the other files of a partition or of a log directory."""
@@ -184,17 +186,18 @@ class Dump(SegmentWalk[DumpOptions]):
             warn_of_skipped_files(path, not all_files, self.notices.warning, listing=listing)
         self._decode_for_filters(all_files)
         self._note_deleted(path, all_files)
-        self.filters.narrow(all_files, self.options.live)
-        files = self._with_live(self.filters.among(all_files))
+        segments = [file for file in all_files if _is_segment(file)]
         self.transactions = None
-        if self.options.read_committed and Place(path).exists():
+        if self.options.read_committed and not is_stream(path):
             from kseg.segment.isolation import Transactions
 
             beside = segments_at(Place(path).absolute.parent if listing is None else path, listing=listing)
             logs = [file for file in beside if file.kind == LOG]
-            if listing is not None or os.path.basename(path) in [file.name for file in logs]:
-                self.transactions = Transactions.of_segments(logs, self.scratch, self.options.live)
-        self._segments(files)
+            if listing is None and os.path.basename(path) not in [file.name for file in logs]:
+                logs = segments  # outside of a partition directory
+            self.transactions = Transactions.of_segments(logs, self.scratch, self.options.live)
+        self.filters.narrow(segments, self.options.live, self._is_visible)
+        self._segments(self._with_live(self.filters.among(all_files)))
         if self.options.everything and listing is not None:
             self._side_files(path)
         self._end_of_place([] if self.options.fetch_response else all_files, path)
@@ -363,11 +366,7 @@ class Dump(SegmentWalk[DumpOptions]):
         """Prints a batch if it matches. Returns False if no more matches can follow."""
         if self.filters.is_behind(batch):
             return False
-        if self.transactions is not None and not isinstance(batch, Message07):
-            stable = self.transactions.last_stable_offset
-            if (stable is not None and batch.last_offset >= stable) or self.transactions.is_aborted(batch):
-                return True
-        if not self.filters.holds(batch):
+        if not (self._is_visible(batch) and self.filters.holds(batch)):
             return True
         errors = self.printer.errors
         self.printer.batch(batch, self._spans)
@@ -376,6 +375,13 @@ class Dump(SegmentWalk[DumpOptions]):
         if self.left == 0 or (self.options.stop_on_damage and self.printer.errors > errors):
             raise EndOfDumpError
         return True
+
+    def _is_visible(self, batch: Batch) -> bool:
+        """Whether a consumer with this isolation gets the batch."""
+        if self.transactions is None or isinstance(batch, Message07):
+            return True
+        stable = self.transactions.last_stable_offset
+        return (stable is None or batch.last_offset < stable) and not self.transactions.is_aborted(batch)
 
     def _selected(self, rows: Rows) -> list[RowSpan]:
         kept: list[RowSpan] = []
@@ -386,6 +392,11 @@ class Dump(SegmentWalk[DumpOptions]):
             if stop > first:
                 kept.append((first, stop))
         return kept
+
+
+def _is_segment(file: SegmentFile) -> bool:
+    """Whether a file is read as a segment, which needs no telling name."""
+    return file.is_segment or (not file.kind and _side_file_at(file) is None)
 
 
 def _side_file_at(file: SegmentFile) -> "SideFile | None":

@@ -1,5 +1,6 @@
 """Many partitions as a table of one line each, sorted by a field, with totals and the batches by format and codec."""
 
+import os
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -67,8 +68,12 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
     for form in row["forms"]:
         codecs[form["format"]].add(form["compression"])
     forms = [f"{name} {'+'.join(sorted(used))}" for name, used in sorted(codecs.items())]
+    path = path_text(row["path"]).rstrip("/")
+    name = directory_name(path)
+    if name.isdigit():  # as Aiven's plugin names partitions, in a folder of the topic
+        name = f"{os.path.basename(os.path.dirname(path))}/{name}"
     return {
-        "PARTITION": on_one_line(directory_name(path_text(row["path"]).rstrip("/"))),
+        "PARTITION": on_one_line(name),
         "SIZE": shown_bytes(_size(row)),
         "SEGMENTS": f"{row['files']:,}",
         "BATCHES": f"{row['batches']:,}",

@@ -82,10 +82,11 @@ class TablePrinter(Printer):
     def close(self) -> None:
         """Ends the table."""
         self._choose_widths()
-        records = f"{self._count:,} records{'' if self._has_all_counts else ' or more'}"
+        batches = plural(self._batches, "batch", "batches", ",")
+        records = plural(self._count, "record", "records", ",") + ("" if self._has_all_counts else " or more")
         files = f"{self.files} files, " if self.files > 1 else ""
         size = f"{shown_bytes(self._bytes)} ({self._bytes:,} bytes)"
-        self.sink.put(self._paint(f"{files}{self._batches:,} batches, {records}, {size}", bold=True))
+        self.sink.put(self._paint(f"{files}{batches}, {records}, {size}", bold=True))
         if offsets := self._extents.get("offsets"):
             self.sink.put("offsets {} to {}".format(*offsets))
         if times := self._extents.get("times"):
@@ -94,7 +95,7 @@ class TablePrinter(Printer):
         if horizons := self._extents.get("horizons"):
             self.sink.put(f"delete horizons {' to '.join(map(shown_time, sorted({*horizons})))}")
         if self._damaged_ranges or self._problems:
-            damage = f"damage: {self._damaged_ranges:,} ranges, {self._damaged_bytes:,} bytes"
+            damage = f"damage: {plural(self._damaged_ranges, 'range', 'ranges', ',')}, {self._damaged_bytes:,} bytes"
             self.sink.put(self._paint(f"{damage}; batches with problems: {self._problems:,}", "red"))
         self.sink.flush()
 

@@ -460,6 +460,11 @@ def _unmap(mapping: mmap.mmap) -> None:
         _lock.release()
 
 
+def is_stream(path: str) -> bool:
+    """Whether the bytes at a path that the user has named can be read only once: standard input or a FIFO."""
+    return path == STANDARD_INPUT or Place(path, is_named=True).is_expected_pipe()
+
+
 def open_source(path: str) -> Source:
     """Opens a regular file, standard input for ``-``, or a FIFO that is named. Raises PathError if it cannot."""
     place = Place(path)

@@ -35,7 +35,7 @@ from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.scan.checksums import crc32c
 from kseg.kernel.scan.headers import MAX_FINGERPRINT_BYTES, pack_fingerprints
 from kseg.node.paths import expanded
-from kseg.quantities import shown_bytes
+from kseg.quantities import plural, shown_bytes
 from kseg.runtime.threads import Pipeline
 from kseg.segment.files import LOCK_NAME, OWN_PREFIX, SegmentFile, is_regular_file
 from kseg.segment.items import Damage
@@ -43,7 +43,7 @@ from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.stores.place import Place
-from kseg.stores.source import STANDARD_INPUT, Source, open_source
+from kseg.stores.source import Source, is_stream, open_source
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Advance, Report
 
@@ -571,8 +571,8 @@ def check_manifest_path(manifest: str, paths: Sequence[str]) -> None:
     """Raises RequestError if the manifest cannot be written to its path, or the paths cannot have one."""
     if manifest == "-":
         raise RequestError("--manifest needs the name of a file")
-    if STANDARD_INPUT in paths:
-        raise RequestError("--manifest is of files, not of standard input")
+    if any(map(is_stream, paths)):
+        raise RequestError("--manifest is of files, not of standard input or a FIFO")
     if Place(manifest).lexists():
         return
     folder = os.path.realpath(Place(manifest).parent or ".")
@@ -589,7 +589,7 @@ def keep_manifest(
         compared = check_manifest(manifest, paths, settings, report)
         differing = sum(count for code, count in report.totals.codes.items() if code.startswith("manifest-"))
         result = "they match" if not differing else f"differences: {differing}"
-        return f"{manifest}: compared, {compared} files; {result}"
+        return f"{manifest}: compared, {plural(compared, 'file', 'files')}; {result}"
     with open_output(manifest) as output:
         files, size, batches = write_manifest(paths, settings, output.write, report.advance)
-    return f"{manifest}: written, {files} files ({shown_bytes(size)}), {batches} batches"
+    return f"{manifest}: written, {plural(files, 'file', 'files')} ({shown_bytes(size)}), {batches} batches"

@@ -22,6 +22,7 @@ from kseg.output.terminal import LONGEST_LINE, columns_of, line_width, table_lin
 from kseg.quantities import plural
 from kseg.releases.metadata import METADATA_VERSION, METADATA_VERSIONS
 from kseg.segment.files import METADATA_TOPIC, list_segments, segment_file
+from kseg.segment.paths import expand_path
 from kseg.stores.place import Place
 
 _ADDED, _REMOVED = "added", "removed"
@@ -96,6 +97,7 @@ def _log_directories_at(path: str) -> list[str]:
 
 def _loaded(path: str, end: int | None) -> LoadedImage:
     if not Place(path).is_dir():
+        expand_path(path)  # raises PathError if nothing is there
         file = segment_file(path)
         if file.epoch is None or not Place(path).exists():
             raise PathError(f"{path}: is neither a directory nor a snapshot OFFSET-EPOCH.checkpoint")

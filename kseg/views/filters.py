@@ -21,6 +21,7 @@ from kseg.segment.files import LAST_OFFSET, SegmentFile, between
 from kseg.segment.items import Batch, Message, Record, RecordBatch, RowSpan, records_of
 from kseg.segment.matching import Patterns
 from kseg.segment.reader import SegmentReader, open_segment
+from kseg.stores.source import STANDARD_INPUT, is_stream
 
 # A dump without offsets and times needs no `kseg.segment.seek`: functions import it.
 if TYPE_CHECKING:
@@ -184,17 +185,19 @@ class Filters:
         """Whether offsets below a log start are asked for."""
         return self._offsets is None or self._offsets[0] < log_start
 
-    def narrow(self, files: Sequence[SegmentFile], live: bool) -> None:
+    def narrow(self, files: Sequence[SegmentFile], live: bool, is_visible: Callable[[Batch], bool]) -> None:
         """For --last and --around: selects the offsets of a partition that are to be printed. Reads it from its end.
 
+        ``files``: its segments, in order.
+        ``is_visible``: whether a batch is printed if it matches.
         Raises PathError if a segment cannot be opened.
         """
         last, around = self._last, self._around
         if last is None and around is None:
             return
-        logs = [file for file in without_snapshots(files) if file.is_segment]
+        logs = without_snapshots(files)
         read = partial(open_segment, scratch=self._scratch, live=live, is_07=self._is_07)
-        nearest = _Nearest(logs, self.selection, read, self._counts_batches)
+        nearest = _Nearest(logs, self.selection, read, self._counts_batches, is_visible)
         if around is None:
             self.selection.offsets = nearest.before(LAST_OFFSET, last or 0), LAST_OFFSET
         else:
@@ -259,7 +262,8 @@ class Filters:
             return
         self._places += 1
         if not self._found and not self._example:
-            self._example = f"{path}: {self._reason(files)}" if path != "-" else f"standard input: {_NOTHING}"
+            reason = _NOTHING if is_stream(path) else self._reason(files)
+            self._example = f"{'standard input' if path == STANDARD_INPUT else path}: {reason}"
 
     def _reason(self, files: Sequence[SegmentFile]) -> str:
         """Returns why nothing matches: the offsets or times of the segments, if the requested ones are outside."""
@@ -347,9 +351,9 @@ class _Nearest:
 
     def __init__(
         self, files: Sequence[SegmentFile], selection: Selection, read: Callable[[SegmentFile], SegmentReader],
-        counts_batches: bool,
+        counts_batches: bool, is_visible: Callable[[Batch], bool],
     ) -> None:  # fmt: skip
-        self._files, self._read, self._counts_batches = files, read, counts_batches
+        self._files, self._read, self._counts_batches, self._is_visible = files, read, counts_batches, is_visible
         self._selection = copy(selection)
         self._selection.offsets = None
 
@@ -387,7 +391,7 @@ class _Nearest:
                 continue
             with self._reader_at(file, first) as reader:
                 for batch in reader:
-                    if not isinstance(batch, Batch) or not self._selection.holds(batch):
+                    if not isinstance(batch, Batch) or not (self._is_visible(batch) and self._selection.holds(batch)):
                         continue
                     if batch.base_offset is not None and batch.base_offset > last:
                         return

@@ -200,8 +200,8 @@ class CommittedOffsetsPrinter(GroupsPrinter):
         """Yields the reasons why an offset here may be outdated, or may have been deleted."""
         if self._damaged_ranges or self._wrong_batches:
             yield (
-                f"damage: {self._damaged_ranges:,} ranges, {self._damaged_bytes:,} bytes; batches with problems: "
-                f"{self._wrong_batches:,}; commits in them are not known"
+                f"damage: {plural(self._damaged_ranges, 'range', 'ranges', ',')}, {self._damaged_bytes:,} bytes; "
+                f"batches with problems: {self._wrong_batches:,}; commits in them are not known"
             )
         if self._commits.undecodable:
             yield f"commits that could not be decoded: {self._commits.undecodable:,}"

@@ -323,7 +323,7 @@ class SegmentWalk(PathWalk[OptionsT]):
                 self._remote_partition(path, partition)
 
     def _remote_partition(self, path: str, partition: "RemotePartition") -> None:
-        files, all_files, unread = list[SegmentFile](), list[SegmentFile](), list[str]()
+        found, unread = list[tuple[SegmentFile, "RemoteSegment", "RemoteSegment | None"]](), list[str]()
         opened = dict[str, Tree]()
         tree = VirtualFiles(opened)
         for segment, following in zip_longest(partition.segments, partition.segments[1:]):
@@ -332,17 +332,17 @@ class SegmentWalk(PathWalk[OptionsT]):
                 unread.append(f"{file.path}: left out: there is no {', '.join(segment.missing)}")
                 continue
             opened |= segment.files(file.path, self.is_in_place)
-            all_files.append(file)
-            if _may_match(segment, following, self.filters.selection.offsets):
-                files.append(file)
+            found.append((file, segment, following))
         for text in unread:  # not before: a key of a manifest may be missing, and then nothing is read
             self.notices.warning(text)
+        files = [file for file, _, _ in found]
         self._begin_remote(partition, files, tree)
-        self._segments([(file, False) for file in files])
-        self._end_of_place(all_files, path)
+        offsets = self.filters.selection.offsets
+        self._segments([(each[0], False) for each in found if _may_match(each[1], each[2], offsets)])
+        self._end_of_place(files, path)
 
     def _begin_remote(self, partition: "RemotePartition", files: list[SegmentFile], tree: VirtualFiles) -> None:
-        """Called before the segments of a remote partition."""
+        """Called before the segments of a remote partition, which may select some of their offsets."""
 
 
 def parts_of_path(path: str, topics: Sequence[str], with_moved: bool = False) -> tuple[list[str], list[str]]:

@@ -230,7 +230,7 @@ def test_damage_is_told(kseg: Kseg, tmp_path: Path) -> None:
     (folder / LOG.name).write_bytes(data[:1300] + bytes([data[1300] ^ 1]) + data[1301:] + b"nonsense")
     done = kseg("groups", folder).expect(1)
     assert done.lines[-1] == (
-        "damage: 1 ranges, 8 bytes; batches with problems: 1; commits in them are not known"
+        "damage: 1 range, 8 bytes; batches with problems: 1; commits in them are not known"
     )  # fmt: skip
     assert "batches with problems: 1" in kseg("groups", "--format", "json", folder).err
 

@@ -197,6 +197,23 @@ def test_read_committed_of_a_pipe_is_that_of_the_file(tmp_path: Path) -> None:
     assert piped == by_name.replace(b'"-"', b'"fifo"')
 
 
+@pytest.mark.parametrize(
+    ("command", "status", "told"),
+    [
+        ("dump --offsets 99999..", 0, b"nothing found in fifo: no record in it matches"),
+        ("stats --time 2020-01-01", 0, b"nothing found in fifo: no record in it matches"),
+        ("dump --last 2", 2, b"--last and --around need files, to be read twice"),
+        ("verify --manifest manifest", 2, b"--manifest is of files, not of standard input or a FIFO"),
+    ],
+)
+def test_a_fifo_is_not_opened_twice(tmp_path: Path, command: str, status: int, told: bytes) -> None:
+    """Nobody would write again."""
+    script = f'mkfifo fifo; cat "$1" > fifo & kseg {command} fifo; status=$?; kill $!; exit $status'
+    done = shell(script, SEGMENT, cwd=tmp_path)
+    assert done.returncode == status
+    assert told in done.stderr
+
+
 def test_output_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     expected = shell('kseg dump "$1"', SEGMENT).stdout
     (tmp_path / "out").write_text("old")

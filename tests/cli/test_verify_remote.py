@@ -47,6 +47,13 @@ def test_committed_transactions(kseg: Kseg) -> None:
     assert len(found) > len(expected) - 10
 
 
+@pytest.mark.parametrize("options", [("--last", 3), ("--around", 300)], ids=str)
+def test_the_nearest_records(kseg: Kseg, options: tuple[str, int]) -> None:
+    stored = [row for row in consumed("both", "t-txn-0.ru") if row[0] < 422]
+    expected = stored[-3:] if options[0] == "--last" else [row for row in stored if 290 <= row[0] < 310]
+    assert records(kseg("dump", *DEEP, *KEYS, *options, store_of("both")).objects) == expected
+
+
 def test_a_range_of_offsets_reads_its_chunks(kseg: Kseg, reads: list[tuple[str, int, int]]) -> None:
     rows = kseg("dump", *DEEP, *KEYS, "--offsets", "300..305", store_of("both")).objects
     assert records(rows) == [row for row in consumed("both", "t-txn-0.ru") if 300 <= row[0] <= 305]
@@ -94,6 +101,8 @@ def test_what_cannot_be_dumped_is_told(kseg: Kseg, tmp_path: Path) -> None:
     broken = kseg("dump", "--format", "json", store).expect(3, "its manifest cannot be used")
     assert len({row["file"] for row in broken.of_type("batch")}) == 6
     kseg("transactions", store).expect(3)
+    (folder,) = store.rglob("t-roll-*")
+    assert f"{folder.name}/0 " in kseg("stats", "--sort", "name", store).out.decode()
     assert "its offsets are" in kseg("dump", "--format", "json", "--offsets", "9000..", store_of("plain")).err
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from dump.asked import MIX_LOG, V07, records
+from dump.asked import MIX_LOG, V07, offsets, records
 
 METADATA = TESTDATA / "kafka-4.3.1/internal/__cluster_metadata-0"
 
@@ -34,6 +34,17 @@ def test_the_last_batches_of_a_log_of_0_7(suffix: str, kseg: Kseg, tmp_path: Pat
     found = [kseg(*dump, *more).of_type("batch") for more in ((), ("--last", "2"), ("--around", "60"))]
     assert found[1] == found[0][-2:]
     assert found[2] == found[0]
+
+
+@pytest.mark.parametrize("is_lone", [False, True])
+def test_the_last_records_are_those_that_a_consumer_gets(kseg: Kseg, tmp_path: Path, is_lone: bool) -> None:
+    """The last ones of all are of an open transaction."""
+    partition = TESTDATA / "kafka-1.1.1/txn/txn-open-0"
+    path = shutil.copy(partition / "00000000000000000000.log", tmp_path / "some.bin") if is_lone else partition
+    shown = offsets(kseg, "--isolation", "read_committed", path)
+    assert shown[-3:] != offsets(kseg, path)[-3:]
+    assert offsets(kseg, "--isolation", "read_committed", "--last", 3, path) == shown[-3:]
+    assert offsets(kseg, "--isolation", "read_committed", "--around", shown[-1], path) == shown[-11:]
 
 
 @pytest.mark.parametrize("options", [("--last", 5), ("--around", 230), ("--offsets", "225..")])

@@ -11,6 +11,7 @@ from kseg.output.notices import Paint
 from kseg.output.printer import Style
 from kseg.output.table import TablePrinter
 from kseg.output.terminal import display_width
+from kseg.quantities import plural
 from kseg.segment.items import Damage
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
 from segment.reading import items_at
@@ -50,14 +51,15 @@ def test_the_footer_adds_up(path: Path) -> None:
     batches = [item for item in items if not isinstance(item, Damage)]
     records = sum(len(list(batch)) for batch in batches if batch.is_valid and not batch.check())
     text = "\n".join(show(path, style=Style(deep=True)))
-    assert f"{len(batches):,} batches, " in text
+    assert f"{plural(len(batches), 'batch', 'batches', ',')}, " in text
     assert f"({path.stat().st_size:,} bytes)" in text
     damaged = [item.length for item in items if isinstance(item, Damage)]
     wrong = sum(bool(batch.check()) for batch in batches)
     if damaged or wrong:
-        assert f"damage: {len(damaged)} ranges, {sum(damaged):,} bytes; batches with problems: {wrong}" in text
+        ranges = plural(len(damaged), "range", "ranges")
+        assert f"damage: {ranges}, {sum(damaged):,} bytes; batches with problems: {wrong}" in text
     elif path.suffix == ".log":
-        assert f", {records:,} records, " in text
+        assert f", {plural(records, 'record', 'records', ',')}, " in text
 
 
 @pytest.mark.parametrize("contents", [False, True])

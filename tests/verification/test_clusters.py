@@ -62,6 +62,13 @@ def test_no_copy_fits(kseg: Kseg, tmp_path: Path) -> None:
     kseg("verify", one, two).expect(1, text)
 
 
+def test_an_empty_last_segment_is_no_loss(kseg: Kseg, tmp_path: Path) -> None:
+    one, two = nodes_of("leader-copy-behind", tmp_path)
+    shutil.copytree(one / "d-0", two / "d-0", dirs_exist_ok=True)
+    (one / "d-0" / f"{500:020}.log").touch()
+    assert "leader-copy-behind" not in Judged(kseg, one, two).findings
+
+
 def uncommitted(two: Path, three: Path) -> None:
     """Node 2 was stopped cleanly, so its high watermark is the last one: what lies behind was never committed."""
     (two / "replication-offset-checkpoint").write_text("0\n1\nu 0 200\n")

@@ -298,8 +298,8 @@ def show_totals(report: Report, notices: Notices, least: str = INFO) -> None:
 def cluster_text(cluster: ClusterState) -> str:
     """Returns which copies of a cluster's nodes fit together, and by how much they are apart."""
     fitting = [copy.node for copy in cluster.copies if copy.fits]
-    together = f"the copies of nodes {_numbers(fitting)} fit together" if len(fitting) > 1 else ""
-    text = f"cluster {cluster.cluster_id}: {together or 'no two copies fit together'}"
+    found = f"the copies of nodes {_numbers(fitting)}" if len(fitting) > 1 else "no two copies"
+    text = f"cluster {cluster.cluster_id}: {found} fit together"
     newest = max((copy.newest_time for copy in cluster.copies if copy.newest_time is not None), default=None)
     for copy in cluster.copies:
         facts = [f"does not fit ({', '.join(copy.findings)})"] if copy.findings else []

@@ -406,10 +406,10 @@ def _impossible_records(headers: HeaderRows) -> int:
 
 def _is_between_equal_epochs(headers: HeaderRows, row: int) -> bool:
     """Whether the batch at ``row`` or the previous one has another leader epoch than both of its neighbours; their
-    epoch is then the right one."""
+    epoch is then the right one, unless they have none."""
     known = headers.epochs
     before, first, second, behind = (known[i] if 0 <= i < headers.count else None for i in range(row - 2, row + 2))
-    return (before is not None and before == second) or (behind is not None and first == behind)
+    return (before is not None and 0 <= before == second) or (behind is not None and 0 <= behind == first)
 
 
 class FormatRule(Rule):

@@ -6,8 +6,9 @@ A cluster that loses nothing has no finding. Sources: see `kseg.node.cluster`.
 from collections import defaultdict
 from collections.abc import Iterable
 
+from kseg.errors import KsegError
 from kseg.findings.table import WARNING
-from kseg.node.cluster import Cluster, ClusterPartition, LogCopy, LosableRange, count_records
+from kseg.node.cluster import Cluster, ClusterPartition, LogCopy, LosableRange, batches_between, count_records
 from kseg.node.cluster_metadata import unclean_elections
 from kseg.node.metadata_image import RECOVERING
 from kseg.node.node import Nodes, by_cluster
@@ -144,7 +145,7 @@ class _ClusterCheck:
                 is_open = not loss.copy.was_clean and self._was_unclean(partition, loss.copy)
             else:  # a follower learns the high watermark late: what only replicas in sync have may be acknowledged
                 is_open = loss.copy.node in partition.may_lead
-            if loss.is_certain or is_open:
+            if (loss.is_certain or is_open) and not _is_empty(loss):
                 found.append(loss)
         return found
 
@@ -237,6 +238,16 @@ def with_commands(cluster: ClusterState, steps: Iterable[RepairStep]) -> Cluster
         if any(word == root or word.startswith(root.rstrip("/") + "/") for word in step.argv for root in roots)
     ]
     return cluster._replace(commands=[*own, *cluster.commands])
+
+
+def _is_empty(loss: LosableRange) -> bool:
+    """Whether the copy has no batch there, as before the base offset of an empty last segment."""
+    if loss.copy.path is None or loss.last < loss.first:
+        return False
+    try:
+        return next(batches_between(loss.copy.path, loss.first, loss.last), None) is None
+    except KsegError:
+        return False
 
 
 def _count(loss: LosableRange) -> int | None:

@@ -113,11 +113,12 @@ class Copy(NamedTuple):
 
 
 class DryRun(NamedTuple):
-    """What a recovery would do. ``is_known``: it is not refused, and changes something; ``removed``: intact records
-    that go; ``end``: the first offset that is cut off, None if none is; ``taken``, ``missing``: last offsets of ranges
-    that come from a replica, and ranges that stay missing."""
+    """What a recovery would do. ``is_known``: it is not refused, and changes something; ``is_refused``: for the only
+    partition; ``removed``: intact records that go; ``end``: the first offset that is cut off, None if none is;
+    ``taken``, ``missing``: last offsets of ranges that come from a replica, and ranges that stay missing."""
 
     is_known: bool
+    is_refused: bool
     removed: int
     end: int | None
     taken: list[int]
@@ -201,7 +202,9 @@ class RepairTarget:
             ends = [fact["nextOffset"] for plan in plans for fact in plan.facts if fact["type"] == "cut"]
             taken = [row.last_offset for plan in plans for row in plan.from_replica if not row.why]
             missing = [gap for plan in plans for gap in plan.gaps]
-            self._outcomes[key] = DryRun(bool(plans), removed, min(ends, default=None), taken, missing)
+            end = min(ends, default=None)
+            is_refused = self.partition is not None and bool(recording.errors)
+            self._outcomes[key] = DryRun(bool(plans), is_refused, removed, end, taken, missing)
         return self._outcomes[key]
 
     @cached_property

@@ -14,7 +14,7 @@ from functools import cache
 
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError
-from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID
+from kseg.findings.table import DECISION, ERROR, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID
 from kseg.formats.suffixes import DELETED, SWAP
 from kseg.node.log_directory import METADATA_PARTITION, topic_id_at
 from kseg.node.node import Nodes
@@ -204,29 +204,27 @@ class Repairs:
         return target.path if target else finding.file
 
     def with_repairs(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Like `with_repair`, for all findings of one target. The repair of a damaged log is also that of its
-        indexes."""
+        """Like `with_repair`, for all findings of one target. The repair of a damaged log is also that of its indexes,
+        which a rebuild refuses until then."""
         findings = list(findings)
         for finding in findings:
             if finding.code == _FOREIGN and (target := self.target_of(finding.file)) is not None:
                 self._foreign.add(target.path)
         repaired = [self.with_repair(finding) for finding in findings]
-        of_log = [
-            each.repair
-            for each in repaired
-            if each.repair and not each.needs and each.severity != INFO and KINDS[each.code].repair == SALVAGE
-        ]
-        decided = (each for each in repaired if each.needs == DECISION and KINDS[each.code].is_cut)
-        argv = next((each.details["otherRepair"] for each in decided if "otherRepair" in each.details), None)
+        of_log = [each for each in repaired if each.severity != INFO and KINDS[each.code].repair == SALVAGE]
+        salvaged = next((each for each in of_log if each.repair and not each.needs), None)
+        undecided = (each for each in of_log if each.needs == DECISION and "otherRepair" in each.details)
+        decided = next((each for each in undecided if each.severity == ERROR), None)
         for i, each in enumerate(repaired):
-            target = self.target_of(each.file) if each.repair and each.repair[1] == "reindex" else None
-            if target is None:
+            if each.severity == INFO or not each.repair or each.repair[1] != "reindex":
                 continue
-            if of_log:
-                repaired[i] = each._replace(repair=of_log[0])
-            elif argv is not None:  # reindex is refused for a damaged log
+            if salvaged is not None:
+                repaired[i] = each._replace(repair=salvaged.repair)
+            elif decided is not None and (target := self.target_of(each.file)) is not None:
                 self._wanted.pop((target.path, "reindex"), None)
-                repaired[i] = self._deciding(each._replace(repair=None), target, argv)
+                details = each.details | {"removedRecords": decided.details["removedRecords"]}
+                each = each._replace(details=details, repair=None)
+                repaired[i] = self._deciding(each, target, decided.details["otherRepair"])
         return repaired
 
     def with_repair(self, finding: Finding) -> Finding:
@@ -391,14 +389,15 @@ class Repairs:
 
     def _repairing(self, need: Need) -> _Wanted | None:
         """Returns the named command that also supplies a need: it fills the partition from another replica, or does
-        what a plain recovery would do, which removes nothing."""
+        what that of a decision or a plain recovery would do, which removes nothing."""
         wanted = self._wanted.get((need.path, "recover"))
         if wanted is None:
             return None
         if need.needs == REPLICA:
             return wanted if "--from-replica" in wanted.options else None
-        is_done = need.needs == DECISION and not need.removed and (need.argv or [])[1:-1] == ["recover"]
-        return wanted if is_done else None
+        named = _argv("recover", wanted.options, wanted.target.path)
+        is_done = need.argv is not None and (need.argv[1:-1] == ["recover"] or need.argv == named)
+        return wanted if is_done and need.needs == DECISION and not need.removed else None
 
     def steps(self) -> list[RepairStep]:
         """Returns the commands to run, in order."""
@@ -464,7 +463,8 @@ def _shared(wanted: _Wanted) -> Options:
 def _least_removing(target: RepairTarget, options: Options, is_decided: bool) -> tuple[Options, int]:
     """Returns the options of a recovery that removes no intact records, if there are such, and the number it removes.
 
-    Mode broker may cut intact records off if replicas in sync have them. ``is_decided``: the user decides on this mode.
+    Mode broker may cut intact records off if replicas in sync have them, and refuses a partition that a broker does not
+    load. ``is_decided``: the user decides on this mode.
     """
     if "--from-replica" in options:
         return options, 0
@@ -472,12 +472,13 @@ def _least_removing(target: RepairTarget, options: Options, is_decided: bool) ->
         options = _as_salvage(options)
     elif "--mode" not in options and not is_decided and target.may_be_cut:
         return options, 0
-    removed = target.outcome(options).removed
-    if removed and not is_decided and "--mode" not in options and not target.is_07:
+    found = target.outcome(options)
+    if (found.removed or found.is_refused) and not is_decided and "--mode" not in options and not target.is_07:
         salvage = _as_salvage(options)
-        if not target.outcome(salvage).removed:
-            return salvage, 0
-    return options, removed
+        removed = target.outcome(salvage).removed
+        if not removed or found.is_refused:
+            return salvage, removed
+    return options, found.removed
 
 
 def _as_salvage(options: Options) -> Options:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from kernel import rendering
+from kseg.recovery.options import BrokerStart
+from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.releases.release import era_of
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.verification.partition import CheckSettings
@@ -94,6 +96,26 @@ def test_the_next_good_offset_of_a_message_that_cannot_be_decompressed(tmp_path:
     folder = log_of(tmp_path, data, first=0)
     found = {level: check(folder, level).one("zero-block").details["nextGoodOffset"] for level in (FULL, DEEP)}
     assert found == {FULL: 9, DEEP: 10}
+
+
+@pytest.mark.parametrize(
+    ("epochs", "repaired", "decided"),
+    [
+        ([0, 0, -1, 0], [2], []),
+        ([0, 7, 0, 0], [2], []),
+        ([0, -1, -1, -1, -1, 0], [], [1, 2, 3, 4]),  # messages that brokers since 4.0 converted while cleaning
+        ([3, 1, 1, 3], [], [1]),
+    ],
+)
+def test_a_salvage_is_named_for_the_leader_epochs_that_it_repairs(
+    epochs: list[int], repaired: list[int], decided: list[int], tmp_path: Path
+) -> None:
+    folder = log_of(tmp_path, b"".join(batch_of([at], epoch) for at, epoch in enumerate(epochs)), first=0)
+    found = [each for each in check(folder).findings if each.code == "leader-epoch-falls"]
+    assert [each.offset for each in found if each.needs is None] == repaired
+    assert [each.offset for each in found if each.needs == "decision"] == decided
+    salvaged = plan_salvage(str(folder), BrokerStart(), lambda: False).plan
+    assert bool(repaired) == any(step.file.endswith(".log") for step in salvaged.steps)
 
 
 OLD = TESTDATA / "kafka-0.8.2.2" / "codecs"

@@ -53,6 +53,22 @@ def test_the_records_of_parted_copies_can_be_saved(kseg: Kseg, tmp_path: Path) -
     assert (saved.status, saved.out.count(b"payload: b")) == (0, 150)
 
 
+def test_no_copy_fits(kseg: Kseg, tmp_path: Path) -> None:
+    """Each may lead, and by leader-epoch-checkpoint they part at offset 100."""
+    one, two = nodes_of("leader-copy-behind", tmp_path)
+    shutil.copytree(one / "d-0", two / "d-0", dirs_exist_ok=True)
+    (two / "d-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 100\n")
+    text = "no two copies fit together; node 1: does not fit (copies-parted)"
+    kseg("verify", one, two).expect(1, text)
+
+
+def test_an_empty_last_segment_is_no_loss(kseg: Kseg, tmp_path: Path) -> None:
+    one, two = nodes_of("leader-copy-behind", tmp_path)
+    shutil.copytree(one / "d-0", two / "d-0", dirs_exist_ok=True)
+    (one / "d-0" / f"{500:020}.log").touch()
+    assert "leader-copy-behind" not in Judged(kseg, one, two).findings
+
+
 def uncommitted(two: Path, three: Path) -> None:
     """Node 2 was stopped cleanly, so its high watermark is the last one: what lies behind was never committed."""
     (two / "replication-offset-checkpoint").write_text("0\n1\nu 0 200\n")

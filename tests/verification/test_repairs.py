@@ -2,6 +2,7 @@
 
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -189,6 +190,15 @@ def test_what_a_named_command_does_anyway_needs_nothing_more(logs: Path) -> None
     assert [need.codes for need in repairs.needs()] == [["gap-unexplained"]]
 
 
+def test_a_named_command_is_no_decision_too(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repairs.RepairTarget, "holds_only_copies", True)
+    judged = Repairs()
+    judged.with_repair(found("leftover-holds-data", logs / "a-0", ".log.deleted"))
+    judged.with_repair(found("segments-missing", logs / "a-0")._replace(file=str(logs / "a-0")))
+    assert commands(judged) == [["kseg", "restore", "--undelete", str(logs / "a-0")]]
+    assert judged.needs() == []
+
+
 @pytest.mark.parametrize("is_voter", [True, False])
 @pytest.mark.parametrize(
     ("lacking", "begins"),
@@ -225,6 +235,30 @@ def test_a_damaged_log_is_repaired_with_its_indexes(logs: Path) -> None:
     assert [each.repair for each in Repairs().with_repairs(findings)] == [[*SALVAGE, str(logs / "a-0")]] * 3
     alone = Repairs().with_repairs(findings[:2])
     assert [each.repair for each in alone] == [["kseg", "reindex", str(logs / "a-0")]] * 2
+
+
+def test_indexes_of_a_damaged_log_wait_for_the_decision(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebuild refuses them until then."""
+    monkeypatch.setattr(repairs.RepairTarget, "outcome", lambda *_: SimpleNamespace(removed=3, is_refused=False))
+    codes = [("index-misleads", ".index"), ("crc-mismatch", ".log")]
+    judged = Repairs()
+    for each in judged.with_repairs(found(code, logs / "a-0", suffix) for code, suffix in codes):
+        assert (each.repair, each.needs, each.details["removedRecords"]) == (None, "decision", 3)
+    assert (commands(judged), [need.codes for need in judged.needs()]) == ([], [["crc-mismatch", "index-misleads"]])
+
+
+@pytest.mark.parametrize("removed", [0, 2])
+def test_what_mode_broker_refuses_is_salvaged(removed: int, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here a partition with an offset below the base of its segment."""
+
+    def outcome(_: object, options: repairs.Options) -> SimpleNamespace:
+        return SimpleNamespace(removed=removed * ("--mode" in options), is_refused="--mode" not in options)
+
+    monkeypatch.setattr(repairs.RepairTarget, "outcome", outcome)
+    finding = Repairs().with_repair(found("leader-epochs-mismatch", logs / "a-0", ".log"))
+    salvage = [*SALVAGE, "--rebuild-epochs", str(logs / "a-0")]
+    assert finding.repair == (None if removed else salvage)
+    assert finding.details.get("otherRepair") == (salvage if removed else None)
 
 
 def test_a_partition_is_listed_once_for_all_its_findings(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import kseg
 from api.consumed import TESTDATA
-from cli.command import caller, files
+from cli.command import caller, files, flip
 
 NOW = 1_800_000_000_000
 FLIPPED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
@@ -103,10 +103,20 @@ def test_a_plan_is_what_the_command_shows_and_does(tmp_path: Path, name: str, to
     result = plan.apply()
     assert result.changed == bool(plan)
     other = copied(source, tmp_path / "b")
-    told(*words, "--format", "json", other)
+    status, _ = told(*words, "--format", "json", other)
+    assert plan.damage_remains == result.damage_remains == (status == 1)
     assert {key: data for key, data in contents(path).items() if "checkpoint" not in key} == {
         key: data for key, data in contents(other).items() if "checkpoint" not in key
     }
+
+
+def test_a_new_quorum_that_lacks_records_says_so(tmp_path: Path, told: Told) -> None:
+    path = copied(METADATA, tmp_path)
+    flip(path / "__cluster_metadata-0" / f"{0:020}.log", -5)
+    words = ("quorum", "--new", 9, "--listener", "C://h:1", "--format", "json", "--output", tmp_path / "command")
+    assert told(*words, path)[0] == 1
+    plan = kseg.quorum(path, new=9, listener="C://h:1", output=tmp_path / "new")
+    assert (plan.damage_remains, plan.apply().damage_remains) == (True, True)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kseg.node import cluster
 from kseg.node.cluster import ClusterPartition, LogCopy, count_records
 from kseg.node.metadata_image import PartitionImage
 from kseg.sidefiles.checkpoints import EpochEntry
@@ -72,6 +73,8 @@ def test_who_may_lead(fields: dict[str, tuple[int, ...]], nodes: tuple[int, ...]
     assert a_partition(a_copy(1, 0), a_copy(2, 0), a_copy(3, 0), **fields).may_lead == nodes
 
 
-def test_records_of_a_range() -> None:
+def test_records_of_a_range(monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(APART / "node2" / "u-0")
     assert [count_records(path, *span) for span in ((200, 349), (0, 0), (340, 999))] == [150, 1, 10]
+    monkeypatch.setattr(cluster, "_MAX_COUNTED_SEGMENTS", 0)
+    assert count_records(path, 0, 0) is None

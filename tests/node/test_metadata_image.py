@@ -116,6 +116,12 @@ def test_a_transaction_that_is_cut_counts_for_nothing(
     assert whole.lacking.endswith("the transaction that is open there is left out") == is_open
 
 
+@pytest.mark.parametrize("markers", [[BEGIN, BEGIN], [END], [BEGIN, ABORT, ABORT]], ids=str)
+def test_markers_out_of_turn_are_refused(markers: list[tuple[int, dict[str, Any]]], tmp_path: Path) -> None:
+    found = load_image(list_segments(log_of(tmp_path, {0: [topic(), *markers]})))
+    assert f"no node can replay the record at offset {len(markers)}: a transaction " in found.lacking
+
+
 def test_damage_that_a_snapshot_replaces_costs_nothing(tmp_path: Path) -> None:
     logs = Path(shutil.copytree(ALL_TYPES, tmp_path / ALL_TYPES.name))
     log = logs / f"{0:020}.log"

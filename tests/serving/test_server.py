@@ -6,6 +6,8 @@ import os
 import shutil
 import socket
 import struct
+import subprocess
+import sys
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
@@ -293,10 +295,12 @@ def test_more_connections_than_are_served_are_closed(kseg_server: Serve, monkeyp
         assert first.ask("ApiVersions", 0)["errorCode"] == 0
 
 
-@pytest.mark.slow
-def test_a_large_request_is_read(peer: Peer) -> None:
-    asked = [{"name": f"topic-{n:05}"} for n in range(20_000)]
-    assert {each["errorCode"] for each in peer.ask("Metadata", 4, topics=asked)["topics"]} == {NO_TOPIC}
+def test_a_request_larger_than_all_together_may_be_is_read(kseg_server: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "LARGE_BYTES", connections.SMALL_BYTES)
+    asked = [{"name": f"topic-{n:05}"} for n in range(6000)]
+    with Peer(kseg_server(COMMITTED)) as peer:
+        for _ in range(2):
+            assert {each["errorCode"] for each in peer.ask("Metadata", 4, topics=asked)["topics"]} == {NO_TOPIC}
 
 
 def test_the_end_comes_at_once_whatever_clients_do(kseg_server: Serve) -> None:
@@ -332,6 +336,12 @@ def test_a_partition_in_two_places_is_told(tmp_path: Path) -> None:
     with pytest.raises(kseg.PathError, match="codec-mix-1 is in two places"):
         kseg.serve([tmp_path / "a", tmp_path / "b"])
     kseg.serve([tmp_path / "a", tmp_path / "a/codec-mix-1"]).close()
+
+
+def test_a_program_ends_that_has_not_closed_its_server() -> None:
+    script = "import sys, kseg; server = kseg.serve(sys.argv[1])"
+    done = subprocess.run([sys.executable, "-c", script, str(CODECS)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_damage_is_logged_once(kseg_server: Serve, caplog: pytest.LogCaptureFixture) -> None:

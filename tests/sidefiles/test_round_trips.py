@@ -9,7 +9,15 @@ import pytest
 
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, build_leader_epochs, build_offset_checkpoint, offsets_of
 from kseg.sidefiles.hash_order import hash_map_order
-from kseg.sidefiles.indexes import OffsetIndex, OffsetIndexEntry, TimeIndex, TimeIndexEntry, build_transaction_index
+from kseg.sidefiles.indexes import (
+    EntryFile,
+    OffsetIndex,
+    OffsetIndexEntry,
+    TimeIndex,
+    TimeIndexEntry,
+    TransactionIndex,
+    build_transaction_index,
+)
 from kseg.sidefiles.kinds import SideFile, read_items
 from kseg.sidefiles.problems import SideFileProblem, entries_of, problems_of
 from kseg.sidefiles.producer_state import build_producer_snapshot
@@ -71,6 +79,23 @@ def test_preallocated_bytes_are_reported_and_not_entries() -> None:
     assert [problem.code for problem in problems_of(times.items())] == ["zero-tail"]
     assert index.sanity_problem() is None
     assert "the last timestamp 0 is below the first" in str(times.sanity_problem())
+
+
+@pytest.mark.parametrize(
+    ("kind", "entries", "codes"),
+    [
+        (OffsetIndex, [(0, 0), (0, 70), (1, 70), (2, 71), (3, -1), (-1, 90)],
+         ["unsorted", "unsorted", "bad-value", "offset-below-base"]),
+        (TimeIndex, [(10, 1), (10, 2), (11, 1), (12, 1), (13, -1)], ["unsorted", "unsorted", "offset-below-base"]),
+        (TransactionIndex,
+         [(0, 1, 5, 5, 5), (0, 1, 5, 4, 4), (1, 1, 5, 6, 5), (0, 1, 8, 7, 7), (0, -1, 7, 8, 8), (0, 1, -1, 9, 9),
+          (0, 1, 7, 9, 9), (0, 1, 0, 10, 10)],
+         ["offset-below-base", "unknown-version", "bad-value", "bad-value", "bad-value", "unsorted"]),
+    ],
+)  # fmt: skip
+def test_each_problem_of_an_entry(kind: type[EntryFile[Any]], entries: list[tuple[int, ...]], codes: list[str]) -> None:
+    index = kind(b"".join(kind.LAYOUT.pack(*entry) for entry in entries), 5)
+    assert [problem.code for problem in problems_of(index.items())] == codes
 
 
 def test_entries_whose_last_bytes_are_zero_are_in_use() -> None:

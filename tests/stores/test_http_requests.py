@@ -117,10 +117,14 @@ def test_invalid_numbers_are_reported() -> None:
         UrlObjects("http://host", {"request_timeout": "soon"})
 
 
-def test_other_stores_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [(TimeoutError(), "the server did not answer in time"), (TimeoutError(110, "it took 9 s"), "it took 9 s")],
+)
+def test_other_stores_are_asked_once(monkeypatch: pytest.MonkeyPatch, error: Exception, text: str) -> None:
     objects = UrlObjects("memory://bucket")
-    fail = MagicMock(side_effect=TimeoutError)
+    fail = MagicMock(side_effect=error)
     monkeypatch.setattr(objects._system, "cat_file", fail)
-    with pytest.raises(PathError, match=r"^memory://bucket/a: the server did not answer in time$"):
+    with pytest.raises(PathError, match=rf"^memory://bucket/a: {text}$"):
         objects.read("a", 0, 1)
     fail.assert_called_once()

@@ -108,12 +108,14 @@ def test_what_is_packed_is_told_by_its_first_bytes() -> None:
     ]  # fmt: skip
 
 
-def test_notes_and_logs_of_programs_are_no_segments(logs: Path) -> None:
+def test_files_of_programs_are_no_segments(logs: Path) -> None:
     for place in (logs, logs / "dplain-0"):
         (place / "notes.txt").write_text("not Kafka's\n")
+        shutil.copy(SEGMENT, place / ".kseg-kept")
     (logs / "server.log").write_text("[2026-11-23 10:00:00] INFO [BrokerServer id=1] Ж started\n" * 40)
     found = check(logs, DEEP)
     assert (found.serious, found.report.totals.not_judged) == ([], 0)
+    assert found.report.totals.files == check(REAL, DEEP).report.totals.files
 
 
 @pytest.mark.parametrize("folder", ["", "dplain-0/old", "dplain-0"])

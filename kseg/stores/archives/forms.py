@@ -83,9 +83,9 @@ def is_tar_header(block: bytes) -> bool:
 def tar_number(field: bytes) -> int | None:
     """Returns the octal number in a field of a tar header, or a binary one (GNU) of at most 63 bits; None if it is
     neither."""
-    if field[:1] in (b"\x80", b"\xff"):
-        found = int.from_bytes(field[1:], "big", signed=False) if field[0] == 0x80 else -1
-        return found if 0 <= found < 1 << 63 else None
+    if field[:1] == b"\x80":
+        found = int.from_bytes(field[1:], "big")
+        return found if found < 1 << 63 else None
     text = field.strip(b" \0")
     if not text:
         return 0

@@ -254,7 +254,7 @@ def test_bytes_kept_elsewhere_for_a_partition_that_has_moved(
     before = files(logs)
     kseg("recover", "-q", "--mode", "salvage", "--quarantine", tmp_path / "spare", logs / "dplain-0")
     logs.rename(tmp_path / "moved")
-    for arguments in ((), ("--purge",)):
+    for arguments in ((), ("--purge",), ("--purge", "-n")):
         told = "give its parent directory to kseg undo with --quarantine"
         kseg("undo", *arguments, tmp_path / "moved" / "dplain-0").expect(3, told)
     monkeypatch.chdir(tmp_path)

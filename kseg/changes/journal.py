@@ -647,21 +647,26 @@ class LogDirectoryChange:
     def _resumed(self) -> Journal | None:
         """Returns the journal of an interrupted run of this command, if the files still match it.
 
-        Raises KsegError if another command was interrupted.
+        Raises KsegError if another command was interrupted, or one that keeps bytes while this does not, or vice versa.
         """
         found = [journal for journal in journals(self.directory) if journal.state == OPEN]
         if not found:
             return None
         journal = found[-1]
+        was, undo = f"{self.directory}: {journal.command!r} was interrupted here", named_path(self.directory)
         if journal.command.split()[:1] != self.command.split()[:1]:
-            text = f"{self.directory}: {journal.command!r} was interrupted here: repeat it, or undo it with"
-            raise KsegError.with_command(text, shell_line(["kseg", "undo", named_path(self.directory)]))
+            raise KsegError.with_command(f"{was}: repeat it, or undo it with", shell_line(["kseg", "undo", undo]))
         if changed := _changed_since(journal, self._keeps_marker):
             self._stale = journal
             self.messages.append(
                 f"{self.directory}: {journal.command!r} was interrupted, and {changed} has changed since: begun anew"
             )
             return None
+        if journal.keeps and not self._keeping.keeps:
+            text = f"{was}, and keeps removed bytes: repeat it without --no-quarantine, or undo it with"
+            raise KsegError.with_command(text, shell_line(["kseg", "undo", undo]))
+        if self._keeping.keeps and not journal.keeps:
+            raise KsegError(f"{was}, and keeps no removed bytes: repeat it with --no-quarantine")
         done = f"{plural(len(_changed_names(journal)), 'partition', 'partitions')} done"
         self.messages.append(f"{self.directory}: {journal.command!r} was interrupted with {done}: going on")
         return journal

@@ -324,8 +324,8 @@ def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectory
             are_as_left &= is_as_left
     why = ""
     if CLEAN_SHUTDOWN in restored and (not_restored or not are_as_left):
-        del restored[CLEAN_SHUTDOWN]  # another program has changed files since: a broker must recover all logs
-        not_restored.append(CLEAN_SHUTDOWN)
+        del restored[CLEAN_SHUTDOWN]  # a broker must recover all logs
+        why = "the log directory has changed since"
     elif CLEAN_SHUTDOWN in restored and (why := _used_since(journal)):
         del restored[CLEAN_SHUTDOWN]
     names_now = journaling.partitions_now(journal)

@@ -130,9 +130,11 @@ def test_a_log_directory_is_put_back_as_a_whole(kseg: Kseg, logs: Path) -> None:
 
 
 def test_what_has_changed_in_the_root_since_is_told(kseg: Kseg, logs: Path) -> None:
+    (logs / CLEAN_SHUTDOWN).touch()
     change_all(logs)
     (logs / POINTS).write_bytes(b"a broker's")
-    kseg("undo", logs).expect(0, f"{POINTS}: has changed since, and is not restored")
+    done = kseg("undo", logs).expect(0, f"{POINTS}: has changed since, and is not restored")
+    assert f"{CLEAN_SHUTDOWN}: is not restored: the log directory has changed since" in done.err
     assert (logs / POINTS).read_bytes() == b"a broker's"
 
 

@@ -20,6 +20,8 @@ from kseg.changes.plan import Plan, Removed
 from kseg.errors import StoppedHalfwayError
 from kseg.segment.files import CLEAN_SHUTDOWN
 
+STARTS = "log-start-offset-checkpoint"
+
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
@@ -43,7 +45,7 @@ def change(partition: Path, command: str = "recover --mode broker", size: int = 
 
 
 def change_all(logs: Path) -> None:
-    work = LogDirectoryChange(str(logs), "recover --mode broker", (POINTS,))
+    work = LogDirectoryChange(str(logs), "recover --mode broker", (POINTS, STARTS))
     for partition in sorted(logs.glob("dplain-*")):
         work.apply(plan_for(partition))
     root = Plan(str(logs))
@@ -116,6 +118,7 @@ def test_purging_frees_what_was_kept(kseg: Kseg, logs: Path) -> None:
 
 def test_a_log_directory_is_put_back_as_a_whole(kseg: Kseg, logs: Path) -> None:
     (logs / CLEAN_SHUTDOWN).write_bytes(b"")
+    (logs / STARTS).write_bytes(b"0\n0\n")  # is read, and stays
     with unchanged(logs, files):
         change_all(logs)
         assert not (logs / CLEAN_SHUTDOWN).exists()

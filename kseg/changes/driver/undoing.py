@@ -12,7 +12,7 @@ from kseg.changes import undo as undo_changes
 from kseg.changes.disk import Disk
 from kseg.changes.driver import command as driver
 from kseg.changes.full_disk import TakenBack
-from kseg.changes.journal import OPEN, Journal, changed_partitions, forget, journals, partitions_now
+from kseg.changes.journal import OPEN, Journal, changed_partitions, forget, journals, partitions_now, read_root_file
 from kseg.changes.lock import directories_to_lock, locked, log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Author, Change, FileHashes
 from kseg.changes.plan import Plan
@@ -145,7 +145,8 @@ def _undo_journal(journal: Journal, options: UndoOptions, state: driver.RunState
         root.move_directory(move.target, move.name, "was so before")
     for name, content in found.restored.items():
         if content is not None:
-            root.write(name, [content], "was so before")
+            if (now := read_root_file(path, name)) is None or now.content != content:
+                root.write(name, [content], "was so before")
         elif root.state_of(name) is not None:
             root.delete(name, "was not there before")
     state.planned(root)

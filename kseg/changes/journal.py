@@ -118,6 +118,18 @@ class Journal:
         """The identifier of this change in the manifests of its partitions."""
         return f"{self.number}.{self.time_ms}"
 
+    def changes_of(self, partition: str, kept_in: str = "") -> list[Change]:
+        """Returns the changes of a partition that belong to this one, oldest first. ``kept_in``: as in
+        `quarantine.changes`."""
+        found = [change for change in quarantine.changes(partition, kept_in) if change.group == self.group]
+        for change in found:
+            change.name_before = self.name_before(partition)
+        return found
+
+    def name_before(self, partition: str) -> str:
+        """Returns the name that a directory had before this change renamed it, "" if it did not."""
+        return next((move.name for move in self.moves if move.target == os.path.basename(partition)), "")
+
     def note(self, disk: Disk, **changes: Any) -> None:
         """Writes the file with these fields changed. Raises OSError."""
         row = {"version": _VERSION} | fields_of(replace(self, **changes), *_STORED)
@@ -421,7 +433,7 @@ class LogDirectoryChange:
         words = self._author and self._author.arguments
         if self._journal is None or words is None:
             return []
-        last = [_changes_of(self._journal, path)[-1] for path in partitions_of(self._journal)]
+        last = [self._journal.changes_of(path)[-1] for path in partitions_of(self._journal)]
         return [os.path.basename(each.directory) for each in last if each.author and each.author.arguments == words]
 
     def apply(self, plan: Plan) -> Change | None:
@@ -635,21 +647,26 @@ class LogDirectoryChange:
     def _resumed(self) -> Journal | None:
         """Returns the journal of an interrupted run of this command, if the files still match it.
 
-        Raises KsegError if another command was interrupted.
+        Raises KsegError if another command was interrupted, or one that keeps bytes while this does not, or vice versa.
         """
         found = [journal for journal in journals(self.directory) if journal.state == OPEN]
         if not found:
             return None
         journal = found[-1]
+        was, undo = f"{self.directory}: {journal.command!r} was interrupted here", named_path(self.directory)
         if journal.command.split()[:1] != self.command.split()[:1]:
-            text = f"{self.directory}: {journal.command!r} was interrupted here: repeat it, or undo it with"
-            raise KsegError.with_command(text, shell_line(["kseg", "undo", named_path(self.directory)]))
+            raise KsegError.with_command(f"{was}: repeat it, or undo it with", shell_line(["kseg", "undo", undo]))
         if changed := _changed_since(journal, self._keeps_marker):
             self._stale = journal
             self.messages.append(
                 f"{self.directory}: {journal.command!r} was interrupted, and {changed} has changed since: begun anew"
             )
             return None
+        if journal.keeps and not self._keeping.keeps:
+            text = f"{was}, and keeps removed bytes: repeat it without --no-quarantine, or undo it with"
+            raise KsegError.with_command(text, shell_line(["kseg", "undo", undo]))
+        if self._keeping.keeps and not journal.keeps:
+            raise KsegError(f"{was}, and keeps no removed bytes: repeat it with --no-quarantine")
         done = f"{plural(len(_changed_names(journal)), 'partition', 'partitions')} done"
         self.messages.append(f"{self.directory}: {journal.command!r} was interrupted with {done}: going on")
         return journal
@@ -705,11 +722,7 @@ def _changed_names(journal: Journal) -> list[str]:
 
 def partitions_of(journal: Journal) -> list[str]:
     """Returns the paths of the partitions that have a change of a journal, sorted by name."""
-    return [path for path in changed_partitions(journal.directory) if _changes_of(journal, path)]
-
-
-def _changes_of(journal: Journal, partition: str) -> list[Change]:
-    return [change for change in quarantine.changes(partition) if change.group == journal.group]
+    return [path for path in changed_partitions(journal.directory) if journal.changes_of(path)]
 
 
 def changed_partitions(directory: str) -> list[str]:
@@ -724,18 +737,12 @@ def changed_partitions(directory: str) -> list[str]:
     ]
 
 
-def forget(journal: Journal, disk: Disk, kept_in: str = "", changes: list[Change] | None = None) -> None:
-    """Removes a finished journal and the bytes that its partitions kept.
-
-    ``kept_in``: as in `quarantine.changes`; ``changes``: those of its partitions, if the caller knows them. Raises
-    OSError, or KsegError if a manifest names a folder that it may not name.
+def forget(journal: Journal, disk: Disk, changes: list[Change] | None = None) -> None:
+    """Removes a finished journal and the bytes that its partitions kept. ``changes``: those of its partitions, if the
+    caller knows them. Raises OSError.
     """
     if changes is None:
-        paths = changed_partitions(journal.directory)
-        found = (change for path in paths for change in quarantine.changes(path, kept_in))
-        changes = [change for change in found if change.group == journal.group]
-    for change in changes:
-        quarantine.check_kept_path(change)
+        changes = [change for path in changed_partitions(journal.directory) for change in journal.changes_of(path)]
     if changes:
         accepted_gaps.end(*changes, disk=disk)
     journal.remove(disk)

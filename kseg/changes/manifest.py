@@ -96,7 +96,8 @@ class Change:
     each new file, by step; ``after``: state of each name at the end, None for no file;
     ``digests``: digests of the ranges that each step removes; ``by_delta``: the kept bytes of each file rewritten from
     a delta; ``stored``: the other kept files. ``is_kept_path_given``: ``kept`` comes from the user. ``hashes``: by
-    name, of a change that keeps bytes.
+    name, of a change that keeps bytes. ``name_before``: the directory's name when the change was made, if its journal
+    says that it was renamed then.
     """
 
     number: int
@@ -119,6 +120,7 @@ class Change:
     is_kept_path_given: bool = False
     hashes: dict[str, FileHashes] = field(default_factory=dict)
     purges: list[int] = field(default_factory=list)
+    name_before: str = ""
 
     def old(self, k: int) -> str:
         """Path of the bytes that step k removes."""
@@ -157,7 +159,8 @@ class Change:
     @property
     def is_kept_path_trusted(self) -> bool:
         """Whether ``kept`` may be used. Whoever can write the manifest could name any directory in it."""
-        name = kept_name(self.directory, self.number, self.time_ms)
+        directory = Place(self.directory).parent / self.name_before if self.name_before else self.directory
+        name = kept_name(directory, self.number, self.time_ms)
         return self.is_kept_inside or self.is_kept_path_given or os.path.basename(self.kept) == name
 
     @property

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from kseg.changes.disk import MANY_FILES, Disk
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at, text_of
+from kseg.quantities import shell_line
 from kseg.segment.files import OWN_PREFIX, SegmentFile, bounded, segment_file
 from kseg.stores.no_follow import directories_held, is_directory, names_in, resolved, status_of
 from kseg.stores.place import Place
@@ -92,14 +93,20 @@ def kept_logs(directory: str) -> list[SegmentFile]:
     """Returns the files that keep bytes which changes have removed from segments of a partition, oldest first.
 
     Each is a segment, or parts of one without what was between them; its ``leftover`` is the name of the quarantine.
-    Raises KsegError as `changes`.
+    Raises KsegError as `changes` and `check_kept_path`, and if kept bytes are missing.
     """
     found = list[SegmentFile]()
     for change in changes(directory):
         for k, step in enumerate(change.steps):
             file = segment_file(Place(directory) / step.file)
-            if file.is_segment and change.is_kept_path_trusted and Place(change.old(k)).is_file():
-                found.append(file._replace(path=change.old(k), leftover=FOLDER))
+            if not (file.is_segment and change.kept and step.is_kept):
+                continue
+            check_kept_path(change)
+            if not Place(change.old(k)).is_file():
+                line = shell_line(["kseg", "undo", "--purge", "--change", str(change.number), directory])
+                why = "is missing; nothing was changed; if it is gone for good:"
+                raise KsegError.with_command(f"{change.old(k)}: kept by {change.command!r}, {why}", line)
+            found.append(file._replace(path=change.old(k), leftover=FOLDER))
     return found
 
 
@@ -146,8 +153,8 @@ def check_kept_path(change: "Change") -> None:
     if change.kept and not change.is_kept_path_trusted:
         raise KsegError(
             f"{change.directory}: the manifest of {change.command!r} says that bytes were kept in {change.kept}, but "
-            "not for a partition at this path: if that is right, give its parent directory with --quarantine; "
-            "nothing was changed"
+            "not for a partition at this path: if that is right, give its parent directory to kseg undo with "
+            "--quarantine; nothing was changed"
         )
 
 

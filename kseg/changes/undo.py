@@ -5,7 +5,7 @@ The undo of a partition's change is made from the bytes in its quarantine; it is
 
 import os
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -84,8 +84,11 @@ def changes_of(directory: str, group: str | None = None, kept_in: str = "") -> l
 
     ``group``: only those of this group; ``kept_in``: as in `quarantine.changes`.
     """
-    found = (change for change in reversed(quarantine.changes(directory, kept_in)) if group in (None, change.group))
-    return [change for change in found if not change.undoes and change.state != ABANDONED]
+    return _undoable(change for change in quarantine.changes(directory, kept_in) if group in (None, change.group))
+
+
+def _undoable(changes: Iterable[Change]) -> list[Change]:
+    return [change for change in reversed([*changes]) if not change.undoes and change.state != ABANDONED]
 
 
 def last_change(directory: str, kept_in: str = "") -> Change:
@@ -245,9 +248,8 @@ class _Reversal:
 def purge(change: Change, disk: Disk | None = None) -> None:
     """Removes the kept bytes of a finished change, except for the record of its gaps.
 
-    Raises StoppedHalfwayError, KsegError.
+    Raises StoppedHalfwayError.
     """
-    quarantine.check_kept_path(change)
     with errors_at(change.folder, StoppedHalfwayError, "; repeat the command"):
         accepted_gaps.end(change, disk=disk or Disk())
 
@@ -303,7 +305,7 @@ def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectory
         change = last_change(path)
         if change.group != journal.group:
             raise KsegError(f"{path}: {change.command!r} came later; undo it first")
-        plans += plan_all(changes_of(path, journal.group, kept_in))
+        plans += plan_all(_undoable(journal.changes_of(path, kept_in)))
     found = {os.path.basename(plan.directory) for plan in plans}
     restored, not_restored, are_as_left = dict[str, bytes | None](), list[str](), True
     for name, known in journal.known.items():
@@ -322,8 +324,8 @@ def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectory
             are_as_left &= is_as_left
     why = ""
     if CLEAN_SHUTDOWN in restored and (not_restored or not are_as_left):
-        del restored[CLEAN_SHUTDOWN]  # another program has changed files since: a broker must recover all logs
-        not_restored.append(CLEAN_SHUTDOWN)
+        del restored[CLEAN_SHUTDOWN]  # a broker must recover all logs
+        why = "the log directory has changed since"
     elif CLEAN_SHUTDOWN in restored and (why := _used_since(journal)):
         del restored[CLEAN_SHUTDOWN]
     names_now = journaling.partitions_now(journal)

@@ -412,7 +412,8 @@ class Converted:
     after the last batch; ``ends_in_damage``: the end of a gap is unknown. ``has_changed``: whether any batch has
     changed; ``open_transactions``: number of transactions whose end marker is not in the range that was asked for;
     ``has_same_segments``: whether all batches are in segments with the same base offsets. ``files``: names and
-    sizes of the written files; ``carried``: names of side files that stay unchanged.
+    sizes of the written files; ``carried``: names of side files that stay unchanged, or, if nothing is written, may be
+    rewritten.
     """
 
     losses: Counter[str] = field(default_factory=Counter)

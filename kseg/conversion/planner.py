@@ -90,7 +90,10 @@ def rewrite(
             stays = SIDE_SUFFIXES if keeps_batches else tuple(suffix for suffix in SIDE_SUFFIXES if suffix != SNAPSHOT)
             names = [name for name in Place(directory).names() if name.endswith((TRANSACTION_INDEX, SNAPSHOT))]
             made.carried += [name for name in sorted(names) if name.endswith(stays) or name == first]
-    if folder is not None and not (stays == SIDE_SUFFIXES and LEADER_EPOCHS in made.carried):
+    if folder is None:  # what is made of the batches is not known
+        made.carried += [each.name(suffix) for each in made.segments for suffix in (SNAPSHOT, TRANSACTION_INDEX)]
+        made.carried.append(segment_files.segment_stem(made.next_offset) + SNAPSHOT)
+    elif not (stays == SIDE_SUFFIXES and LEADER_EPOCHS in made.carried):
         path = Place(directory or "") / first
         is_continued = directory is not None and first and path.exists()
         seed = path.read(MAX_ROOT_FILE_BYTES) if is_continued else None

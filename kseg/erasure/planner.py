@@ -240,9 +240,7 @@ class ErasurePlanner(Planner):
                 found.others.append((search.file(file), None))
         by_folder = {change.kept: change for change in quarantine.changes(directory) if change.kept}
         for file in quarantine.kept_logs(directory):
-            change = by_folder[Place(file.path).parent]
-            quarantine.check_kept_path(change)
-            found.others.append((search.file(file), change))
+            found.others.append((search.file(file), by_folder[Place(file.path).parent]))
         return found
 
     def _check_damage(self, found: Erasure) -> None:

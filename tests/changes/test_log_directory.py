@@ -264,7 +264,19 @@ def test_another_command_does_not_continue(tmp_path: Path) -> None:
     found = all_files(directory)
     with pytest.raises(KsegError, match=r"'recover --mode broker' was interrupted here: repeat it, or .* kseg undo"):
         command(directory, QUICK, name="compact")
+    with pytest.raises(KsegError, match=r"keeps removed bytes: repeat it without --no-quarantine, or .* kseg undo"):
+        command(directory, QUICK, Keeping(False))
     assert all_files(directory) == found
+
+
+def test_what_was_begun_without_a_quarantine_does_not_keep_the_rest(tmp_path: Path) -> None:
+    make_log_directory(tmp_path)
+    change = LogDirectoryChange(str(tmp_path), "recover", (POINTS, MARKS), Keeping(False), QUICK)
+    change.apply(plan_of(tmp_path / "a-0", ("truncate", "0.log", 90, "is damaged")))
+    found = all_files(tmp_path)
+    with pytest.raises(KsegError, match="keeps no removed bytes: repeat it with --no-quarantine"):
+        LogDirectoryChange(str(tmp_path), "recover", (POINTS, MARKS), disk=QUICK)
+    assert all_files(tmp_path) == found
 
 
 @pytest.mark.parametrize("trace", ["marker", "checkpoint", "new topic"])

@@ -440,7 +440,9 @@ def test_snapshots_are_those_of_the_new_batches(kseg: Kseg, tmp_path: Path, sour
     partition = Path(shutil.copytree(source, tmp_path / source.name))
     sizes = ("--to", "v2", "--batch-bytes", batch_bytes)
     assert kseg("convert", *sizes, "--output", tmp_path / "new", partition).status == 0
+    shown = kseg("convert", "-n", *sizes, "--in-place", "--format", "json", partition).of_type("action")
     assert kseg("convert", *sizes, "--in-place", partition).status == 0
+    assert not any(Path(row["file"]).exists() for row in shown if row["action"] == "delete")
     found = {path.name: path.read_bytes() for path in partition.glob("*.snapshot")}
     for made in (partition, tmp_path / "new" / source.name):
         assert {path.name: path.read_bytes() for path in made.glob("*.snapshot")} == found

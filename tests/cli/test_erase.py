@@ -106,6 +106,23 @@ def test_what_other_changes_have_kept_goes_too(kseg: Kseg, tmp_path: Path) -> No
     assert kseg("undo", "-n", partition).status == 3
 
 
+def test_kept_bytes_that_cannot_be_searched_are_named(kseg: Kseg, tmp_path: Path) -> None:
+    kept, erase = tmp_path / "kept", ("erase", "-q", "--key", "key-00040")
+    partition = copied(RETENTION, tmp_path)
+    kseg("retain", "-q", "--log-start-offset", "60", "--quarantine", kept, partition).expect(0)
+    kept.rename(tmp_path / "away")
+    with unchanged(tmp_path):
+        done = kseg(*erase, partition).expect(3, "is missing; nothing was changed")
+    (tmp_path / "away").rename(kept)
+    partition = partition.parent.rename(tmp_path / "moved") / partition.name
+    with unchanged(tmp_path):
+        kseg(*erase, partition).expect(3, "give its parent directory to kseg undo with --quarantine")
+    kseg("undo", "--purge", "--quarantine", kept, partition).expect(0)
+    kseg(*erase, partition).expect(0)
+    assert not any(b"key-00040" in data for data in files(tmp_path).values())
+    assert done.err.endswith(f"    kseg undo --purge --change 1 {tmp_path}/logs/{partition.name}\n")
+
+
 def test_a_damaged_log_is_refused_unless_the_damage_is_skipped(kseg: Kseg, tmp_path: Path) -> None:
     """A batch with a wrong checksum is searched; the checksum stays wrong. A broken one is named."""
     partition = copied(RETENTION, tmp_path)

@@ -63,6 +63,18 @@ def test_one_directory_by_its_own_path(kseg: Kseg, logs: Path) -> None:
         assert kseg("undo", logs / "gz-0").status == 0
 
 
+def test_bytes_kept_elsewhere_are_found_after_the_renaming(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
+    moved, kept = (logs / "gz-0").rename(logs / f"gz-0.{HEX}-delete"), tmp_path / "kept"
+    flip(moved / f"{0:020}.log", -1)
+    with unchanged(logs, files):
+        undelete(kseg, "--mode", "salvage", "--quarantine", kept, logs).expect(0)
+        assert list(kept.glob(f"{moved.name}.*"))
+        kseg("undo", logs).expect(0)
+    undelete(kseg, "--mode", "salvage", "--quarantine", kept, logs).expect(0)
+    kseg("undo", "--purge", logs).expect(0)
+    assert not list(kept.iterdir())
+
+
 def test_one_of_several_is_not_undone_alone(kseg: Kseg, logs: Path) -> None:
     for name in ("gz-0", "lz-2"):
         (logs / name).rename(logs / f"{name}.{HEX}-stray")

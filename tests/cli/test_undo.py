@@ -20,6 +20,8 @@ from kseg.changes.plan import Plan, Removed
 from kseg.errors import StoppedHalfwayError
 from kseg.segment.files import CLEAN_SHUTDOWN
 
+STARTS = "log-start-offset-checkpoint"
+
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
@@ -43,7 +45,7 @@ def change(partition: Path, command: str = "recover --mode broker", size: int = 
 
 
 def change_all(logs: Path) -> None:
-    work = LogDirectoryChange(str(logs), "recover --mode broker", (POINTS,))
+    work = LogDirectoryChange(str(logs), "recover --mode broker", (POINTS, STARTS))
     for partition in sorted(logs.glob("dplain-*")):
         work.apply(plan_for(partition))
     root = Plan(str(logs))
@@ -116,6 +118,7 @@ def test_purging_frees_what_was_kept(kseg: Kseg, logs: Path) -> None:
 
 def test_a_log_directory_is_put_back_as_a_whole(kseg: Kseg, logs: Path) -> None:
     (logs / CLEAN_SHUTDOWN).write_bytes(b"")
+    (logs / STARTS).write_bytes(b"0\n0\n")  # is read, and stays
     with unchanged(logs, files):
         change_all(logs)
         assert not (logs / CLEAN_SHUTDOWN).exists()
@@ -130,9 +133,11 @@ def test_a_log_directory_is_put_back_as_a_whole(kseg: Kseg, logs: Path) -> None:
 
 
 def test_what_has_changed_in_the_root_since_is_told(kseg: Kseg, logs: Path) -> None:
+    (logs / CLEAN_SHUTDOWN).touch()
     change_all(logs)
     (logs / POINTS).write_bytes(b"a broker's")
-    kseg("undo", logs).expect(0, f"{POINTS}: has changed since, and is not restored")
+    done = kseg("undo", logs).expect(0, f"{POINTS}: has changed since, and is not restored")
+    assert f"{CLEAN_SHUTDOWN}: is not restored: the log directory has changed since" in done.err
     assert (logs / POINTS).read_bytes() == b"a broker's"
 
 
@@ -254,9 +259,9 @@ def test_bytes_kept_elsewhere_for_a_partition_that_has_moved(
     before = files(logs)
     kseg("recover", "-q", "--mode", "salvage", "--quarantine", tmp_path / "spare", logs / "dplain-0")
     logs.rename(tmp_path / "moved")
-    for arguments in ((), ("--purge",)):
-        done = kseg("undo", *arguments, tmp_path / "moved" / "dplain-0")
-        assert (done.status, "give its parent directory with --quarantine" in done.err) == (3, True)
+    for arguments in ((), ("--purge",), ("--purge", "-n")):
+        told = "give its parent directory to kseg undo with --quarantine"
+        kseg("undo", *arguments, tmp_path / "moved" / "dplain-0").expect(3, told)
     monkeypatch.chdir(tmp_path)
     kseg("undo", "--quarantine", "spare", "moved/dplain-0").expect(0)
     assert files(tmp_path / "moved") == before

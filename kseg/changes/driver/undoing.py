@@ -12,7 +12,7 @@ from kseg.changes import undo as undo_changes
 from kseg.changes.disk import Disk
 from kseg.changes.driver import command as driver
 from kseg.changes.full_disk import TakenBack
-from kseg.changes.journal import OPEN, Journal, changed_partitions, forget, journals, partitions_now
+from kseg.changes.journal import OPEN, Journal, changed_partitions, forget, journals, partitions_now, read_root_file
 from kseg.changes.lock import directories_to_lock, locked, log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Author, Change, FileHashes
 from kseg.changes.plan import Plan
@@ -145,7 +145,8 @@ def _undo_journal(journal: Journal, options: UndoOptions, state: driver.RunState
         root.move_directory(move.target, move.name, "was so before")
     for name, content in found.restored.items():
         if content is not None:
-            root.write(name, [content], "was so before")
+            if (now := read_root_file(path, name)) is None or now.content != content:
+                root.write(name, [content], "was so before")
         elif root.state_of(name) is not None:
             root.delete(name, "was not there before")
     state.planned(root)
@@ -227,12 +228,14 @@ def purge_changes(
         with failures.of(path):
             with _taken(path, options, messages.warning, looks=False) as (real, is_single, _):
                 finished, parts, changes = _finished(real, is_single, number, options.quarantine)
+                for change in parts + changes:
+                    quarantine.check_kept_path(change)
                 with errors_at(real, KsegError):
                     freed = quarantine.freed_by_removing(parts + changes)
                 if not options.is_dry:
                     for journal in finished:
                         with errors_at(journal.path, StoppedHalfwayError, "; repeat the command"):
-                            forget(journal, Disk(), options.quarantine)
+                            forget(journal, Disk(), [change for change in parts if change.group == journal.group])
                     for change in changes:
                         undo_changes.purge(change)
             total = len(finished) + len(changes)  # a change of a log directory counts as one
@@ -257,13 +260,14 @@ def _finished(
         if journal.state in (DONE, ABANDONED)
         and (undo_changes.is_sole(journal, path) if is_single else number in (None, journal.number))
     ]  # fmt: skip
-    groups, parts, changes = {journal.group for journal in finished}, list[Change](), list[Change]()
+    groups, parts, changes = {journal.group: journal for journal in finished}, list[Change](), list[Change]()
     for partition in [path] if is_single else changed_partitions(path):
         for change in quarantine.changes(partition, kept_in):
-            is_part = change.group in groups
+            if is_part := change.group in groups:
+                change.name_before = groups[change.group].name_before(partition)
             if is_part and not is_single:
                 parts.append(change)
             elif change.state != COMMITTED and (number is None or (is_single and number == change.number)):
                 (parts if is_part else changes).append(change)
-    chosen = {change.group for change in parts} if is_single else groups
+    chosen = {change.group for change in parts} if is_single else groups.keys()
     return [journal for journal in finished if journal.group in chosen], parts, changes

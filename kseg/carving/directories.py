@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.carving.evidence import CarvedLog, Joining, carved_logs
-from kseg.carving.image import Piece, TornBatches, batch_rows, block_shift, pieces_of
+from kseg.carving.image import Piece, TornBatches, batch_rows, block_shift, pieces_of, without_lost_offsets
 from kseg.carving.names import name_logs
 from kseg.carving.side_files import BatchRanges, SideFiles, SideFileSearch
 from kseg.changes.apply import free_bytes
@@ -42,9 +42,9 @@ _SIDE_FILE_SHARE = 64
 @dataclass(slots=True)
 class CarvedImages:
     """``torn``: headers behind whole batches whose own batch is not whole; ``given_up``: those of them whose rest was
-    not sought everywhere; ``unfit``: whole batches that no log can hold, by their offsets, with ``unfit_ranges`` of the
-    images; ``mended``: batches whose rest was found elsewhere; ``read_in_part``: logs of internal topics
-    of which not all records were read for names; ``single_batch_logs``: logs that hold one batch;
+    not sought everywhere; ``unfit``: whole batches that no log can hold, by their offsets, or whose offsets are lost,
+    with ``unfit_ranges`` of the images; ``mended``: batches whose rest was found elsewhere; ``read_in_part``: logs of
+    internal topics of which not all records were read for names; ``single_batch_logs``: logs that hold one batch;
     ``undecided``: pairs of logs that may belong together, by directory;
     ``nodes``: cluster and node of each meta.properties."""
 
@@ -81,7 +81,9 @@ class CarvedImages:
         if self.given_up:
             more.append(f"for {self.given_up:,} of these, only a part of the image was searched for the rest")
         if self.unfit:
-            more.append(f"{plural(self.unfit, 'batch', 'batches')} left out, whose offsets no log can have")
+            more.append(
+                f"{plural(self.unfit, 'batch', 'batches')} left out, whose offsets no log can have, or are lost"
+            )
         yield "; ".join([found if self.plans else "found no batches", *more])
         if self.single_batch_logs > MANY_LOGS:
             yield (
@@ -185,7 +187,7 @@ def _pieces_of_image(
     if (shift - search.shift) % search.step:  # blocks begin elsewhere, as of a partition that begins at sector 63
         search = SideFileSearch(side_files, source, shift)
         search.find(0, source.size)
-    return pieces, search
+    return list(without_lost_offsets(pieces, shift)), search
 
 
 def open_image(path: str) -> Source:

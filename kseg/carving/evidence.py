@@ -356,7 +356,7 @@ class Joining:
             for entry in file:
                 found, offset = where.get(entry, []), entry.start_offset
                 alike = bisect_left(starts, 2 * offset) - bisect_left(starts, offset // 2)
-                if self._are_of_one_log(found) and 1.5 * offset >= alike << CONFIDENCE_BITS:
+                if offset and self._are_of_one_log(found) and 1.5 * offset >= alike << CONFIDENCE_BITS:
                     named.append(found[0])
             self.join_all(named, "leader epochs")
 

@@ -199,6 +199,8 @@ class Piece(HeaderRows):
         self.like = like
         self.continues_at = self.next_offset
         self.is_cut_after = self.is_cut_before = False
+        self.has_lost_offset = False
+        """Whether the bytes of its first offset may be those of another file."""
 
     def __len__(self) -> int:
         return self.count
@@ -254,7 +256,7 @@ class Piece(HeaderRows):
         """Whether a log can hold its batches, by their offsets: all of a piece, or none."""
         first = self[0]
         is_told = first.first_offset >= 0 or first.magic < fields.MAGIC_V2
-        return is_told and 0 <= self.first_offset <= first.last_offset <= LARGEST_OFFSET
+        return not self.has_lost_offset and is_told and 0 <= self.first_offset <= first.last_offset <= LARGEST_OFFSET
 
     @property
     def magic(self) -> int:
@@ -311,6 +313,25 @@ def pieces_of(source: ImageBytes, tables: Iterable[memoryview], like: str | None
     bounds = [0, *starts[: kernel.breaks(rows, count, SMALLEST_BLOCK_BYTES, LARGEST_OFFSET, starts)], count]
     whole = Piece(source, rows, like=like)
     return [whole.part(i, k) for i, k in pairwise(bounds)]
+
+
+def without_lost_offsets(pieces: list[Piece], shift: int) -> Iterator[Piece]:
+    """Yields the pieces. A first batch whose offset begins in the block before is a piece by itself, which fits no log,
+    unless the offset of the next batch confirms it: checksums leave it out, and that block may be of another file.
+    ``shift``: where blocks begin; an image may begin at any byte, and then its blocks are not known."""
+    places = Counter(piece.position % BLOCK_BYTES for piece in pieces)
+    is_known = places[shift] == max(places.values(), default=0)
+    for piece in pieces:
+        crc_at = fields.LEGACY_CRC if piece.magic < fields.MAGIC_V2 else fields.V2_CRC
+        is_parted = is_known and 0 < -(piece.position - shift) % BLOCK_BYTES <= crc_at
+        if not is_parted or (len(piece) > 1 and piece[1].first_offset == piece.last_offset(0) + 1):
+            yield piece
+            continue
+        first = piece.part(0, 1)
+        first.has_lost_offset = True
+        yield first
+        if len(piece) > 1:
+            yield piece.part(1, len(piece))
 
 
 def _together(tables: Iterator[memoryview]) -> memoryview:

@@ -169,9 +169,10 @@ def check_output(output: str, inputs: Sequence[str] = (), may_be_log_directory: 
         where = f"log directory {folder}"
     for each in inputs:
         if Place(each).is_dir() and os.path.join(place, "").startswith(os.path.join(os.path.realpath(each), "")):
-            where = f"input {each}"
+            where, folder = f"input {each}", os.path.realpath(each)
     if where:
-        raise PathError(f"{output}: is inside the {where}; nothing was written: choose a path outside of it")
+        inside = "" if folder == place else "inside "
+        raise PathError(f"{output}: is {inside}the {where}; nothing was written: choose a path outside of it")
 
 
 @contextmanager

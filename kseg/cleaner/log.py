@@ -352,6 +352,10 @@ class CleaningThreads:
         """Yields all remaining results."""
         yield from chain.from_iterable(self._pipeline.drain())
 
+    def discard(self) -> None:
+        """Waits for running work, whose results and errors do not matter any more."""
+        self._pipeline.discard()
+
     def _done(self, window: Window, work: Callable[[RecordBuffers, Window], T]) -> T:
         buffers = self._idle.get()
         try:

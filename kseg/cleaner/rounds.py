@@ -189,8 +189,7 @@ def map_keys(
 
     for window, found in workers.each(segment.path, buffers, reading, advance):
         if not all(_put(offset_map, hashes, window, start) for hashes in found):
-            for _ in workers.drain():
-                pass  # windows read after the map became full
+            workers.discard()  # windows read after the map became full
             return False
     return True
 

@@ -502,8 +502,8 @@ def _text(data: bytes | str | None) -> str:
     return _quoted(shown if isinstance(shown, str) else f'{{"base64":"{shown["base64"]}"}}')
 
 
-_FORMULA = "=", "+", "-", "@", "\t", "\r"
-"""First characters of a text that spreadsheets take for a formula, or leave out before one."""
+_FORMULA = *"=+-@\x7f", *map(chr, range(ord(" ")))
+"""First characters of a text that spreadsheets take for a formula, or may leave out before one."""
 
 
 def _safe_text(data: bytes | str | None) -> str:

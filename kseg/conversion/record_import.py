@@ -296,7 +296,7 @@ class JsonLines:
         epoch, base_ms, max_ms, producer, producer_epoch, sequence = found
         header = RecordBatchHeader(
             base, 0, epoch, magic, 0, attributes, last - base if magic == MAGIC_V2 else 0, base_ms, max_ms,
-            producer, producer_epoch, sequence, 0,
+            producer, producer_epoch, sequence, self._number_of(row, "count", "int32", null=0),
         )  # fmt: skip
         return BatchLine(header, file, self._number_of(row, "position", "int64"), None)
 
@@ -432,6 +432,8 @@ class NewPartition(rows_writer.RowsWriter):
         base_timestamp = header.base_timestamp
         if header.is_log_append_time:  # the producer's timestamps are lost
             records = [record._replace(timestamp=base_timestamp) for record in records]
+        elif records and len(records) != header.record_count:  # a part of the batch: another record may be the latest
+            header = header._replace(max_timestamp=max(record.timestamp for record in records))
         area.begin(header.base_offset, base_timestamp=base_timestamp)
         rows = rows_writer.rows_of(records)
         if area.add(rows, 0, rows.count) != rows.count:

@@ -19,7 +19,7 @@ from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE, ROW_WIDTH
 from kseg.node.topics import topic_of_place
 from kseg.segment.files import SegmentFile, segment_file
-from kseg.segment.items import Batch, Damage, Message, RecordBatch
+from kseg.segment.items import HARMLESS_CODES, PROBLEM_CODES, Batch, Damage, Message, RecordBatch
 from kseg.segment.matching import Patterns, matching_rows, rows_between, rows_with_key
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import HeaderRows, headers_of
@@ -97,7 +97,7 @@ class Matches(NamedTuple):
 
 
 def matches_of(criteria: Criteria, batch: Batch, with_keys: bool) -> Matches:
-    """Searches a batch. Raises UndecodableError."""
+    """Searches a batch. Raises UndecodableError, also for a match in a batch that cannot be written anew."""
     offsets, count, keys = list[int](), 0, set[bytes]()
     for rows in batch.rows():
         count += rows.count
@@ -105,6 +105,9 @@ def matches_of(criteria: Criteria, batch: Batch, with_keys: bool) -> Matches:
             column = rows.column(ROW_OFFSET)
             offsets += [column[i] for i in wanted]
             keys.update(key for i in wanted if with_keys and (key := key_at(rows, i)) is not None)
+    for problem in batch.survey().problems if offsets else ():
+        if problem.code in PROBLEM_CODES - HARMLESS_CODES:
+            raise UndecodableError(problem.message, problem.code)
     return Matches(offsets, len(offsets) == count, keys)
 
 
@@ -162,8 +165,7 @@ class LogSearch:
                 for first, last, is_v2, matches in several:
                     found.add(matches, first, last, is_v2)
         except DamagedError:
-            for _ in self._workers.drain():
-                pass
+            self._workers.discard()
             return self.file(file, follow)
         found.ranges = joined(found.ranges)
         return found

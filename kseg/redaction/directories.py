@@ -86,12 +86,14 @@ class TwinFile(NamedTuple):
 @dataclass(slots=True)
 class TwinFolder:
     """A folder of the twin: ``name`` is that in the twin, "" for its root; ``source`` the directory that is copied;
-    ``staged``: its path until the twin is complete; ``counts``: what was replaced in it."""
+    ``staged``: its path until the twin is complete; ``sizes``: those of the files written; ``counts``: what was
+    replaced in it."""
 
     source: Place
     name: str
     files: list[TwinFile] = field(default_factory=list)
     staged: str = ""
+    sizes: dict[str, int] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
 
@@ -219,7 +221,11 @@ def _as_json(counts: Counter[str]) -> dict[str, int]:
 
 def _plan(output: str, folder: TwinFolder, is_dry: bool) -> Plan:
     directory = Place(output) / folder.name if folder.name else Place(output)
-    steps = [Step(CREATE, file.source.name, _reason(file), None, file.size) for file in folder.files]
+    sizes = (folder.sizes.get(file.source.name, file.size) for file in folder.files)
+    steps = [
+        Step(CREATE, file.source.name, _reason(file), None, size)
+        for file, size in zip(folder.files, sizes, strict=True)
+    ]
     plan = Plan(directory, steps)
     if not is_dry:
         row = {"type": "redacted", "directory": name_value(directory), "original": name_value(folder.source)}
@@ -263,6 +269,7 @@ class _Output:
         os.ftruncate(self._descriptor, self._size)
         Disk().set_default_mode(self._descriptor)
         os.utime(self._descriptor, ns=(self._file.mtime_ns, self._file.mtime_ns))
+        self.folder.sizes[self._file.source.name] = self._size
         self.folder.counts.update(files=1, bytes=self._size)
 
     def close(self) -> None:

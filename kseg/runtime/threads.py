@@ -10,8 +10,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from kseg.errors import KsegError
 
 if TYPE_CHECKING:
     from queue import SimpleQueue
@@ -60,6 +63,13 @@ class Pipeline:
             yield from self._begin()
         while self._pending:
             yield self._pending.popleft().result()
+
+    def discard(self) -> None:
+        """Waits for the running tasks, whose results and errors do not matter any more."""
+        self._tasks, self._weight = [], 0
+        while self._pending:
+            with suppress(KsegError):
+                self._pending.popleft().result()
 
     def each(self, tasks: Iterable[Task]) -> Iterator[Any]:
         """Yields the result of each task; for large tasks."""

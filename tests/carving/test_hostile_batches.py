@@ -10,6 +10,7 @@ import pytest
 from carving.images import BLOCK, CLEAN, batch, batches_in, carve, carved, padded, segments
 from carving.images import image as image
 from cli.command import TESTDATA, Kseg, Outcome
+from kernel.rendering import message
 from kseg.formats.record_batch import build_batch
 from kseg.sidefiles.checkpoints import EpochEntry, build_leader_epochs
 from segment.segments import sealed
@@ -65,7 +66,21 @@ def test_a_table_tells_how_many_batches_fit_no_log(kseg: Kseg, image: Path) -> N
     UNFIT["last offset below the first"](odd)
     image.write_bytes(padded(sealed(bytes(odd))) + padded(batch(70_000, 5, TIME)))
     done = kseg("carve", "--output", image.parent / "out", image)
-    assert "1 batch left out, whose offsets no log can have" in done.err
+    assert "1 batch left out, whose offsets no log can have, or are lost" in done.err
+
+
+@pytest.mark.parametrize(("lost_bytes", "last", "count"), [(4, 92, 0), (4, 95, 1), (11, 92, 1)])
+def test_an_offset_in_a_block_of_another_file_is_none(
+    kseg: Kseg, image: Path, lost_bytes: int, last: int, count: int
+) -> None:
+    """The first bytes of the second message are in a block that is lost: only a third message with the next offset
+    confirms its offset."""
+    first = message(7, 1, None, bytes(BLOCK - lost_bytes - 34))
+    data = first + message(91, 1, b"key", b"value") + message(last, 1, b"key", b"another")
+    lost = carve(kseg, image, "-n", of=bytes(BLOCK) + padded(data[BLOCK:]) + padded(batch(70_000, 5, TIME)))
+    assert lost.objects[-1]["unfit"] == count
+    whole = carve(kseg, image, "-n", of=padded(data) + padded(batch(70_000, 5, TIME)))
+    assert whole.objects[-1]["unfit"] == 0
 
 
 def changed(chance: random.Random, entry: bytes) -> bytes:

@@ -157,9 +157,10 @@ def test_an_index_of_times_that_fits_two_logs_joins_none(kseg: Kseg, image: Path
     assert any("time index" in found for found in joined(kseg, image, *parts[::2], index))
 
 
-@pytest.mark.parametrize(("starts", "count"), [((40_121, 91_337), 1), ((41, 97), 2)])
+@pytest.mark.parametrize(("starts", "count"), [((40_121, 91_337), 1), ((41, 97), 2), ((0, 91_337), 2)])
 def test_leader_epochs_join_pieces_they_begin_in(kseg: Kseg, image: Path, starts: tuple[int, int], count: int) -> None:
-    epochs = [EpochEntry(0, 0), *map(EpochEntry, (3, 5), starts)]
-    parts = [batch(start, 10, TIME + start, epoch) for epoch, start in epochs[1:]]
+    """Each log begins at offset 0."""
+    epochs = [*map(EpochEntry, (3, 5), starts)]
+    parts = [batch(start, 10, TIME + start, epoch) for epoch, start in epochs]
     assert all(one != two for one, two in pairwise(parts))
     assert len(joined(kseg, image, *parts, build_leader_epochs(epochs))) == count

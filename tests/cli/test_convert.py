@@ -456,7 +456,8 @@ def test_snapshots_are_those_of_the_new_batches(kseg: Kseg, tmp_path: Path, sour
 
 def test_csv_for_spreadsheets(kseg: Kseg, tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
-    path.write_bytes(build_batch(0, 0, 1, [(b"=1+1", b"plain")]))
+    path.write_bytes(build_batch(0, 0, 1, [(b"=1+1", b"plain"), (b"\0=1+1", b" ")]))
     done = kseg("convert", "--to", "csv", "--csv-safe", "--output", "-", path)
-    assert done.lines[1].split(",")[5:7] == ['"\'=1+1"', '"plain"']
+    rows = [line.split(",")[5:7] for line in done.lines[1:]]
+    assert rows == [['"\'=1+1"', '"plain"'], ['"\'\0=1+1"', '" "']]
     assert kseg("convert", "--to", "jsonl", "--csv-safe", "--output", "-", path).status == 2

@@ -88,6 +88,10 @@ def test_an_export_of_a_range(kseg: Kseg, tmp_path: Path, form: str) -> None:
         kseg("convert", "--to", form, *options, "-o", out, PLAIN).expect(0)
         if form == "jsonl":
             found = [row["offset"] for row in kseg("convert", "--to", form, *options, PLAIN).objects if "offset" in row]
+            built = tmp_path / options[0].strip("-")
+            kseg("convert", "--from", form, "-o", built, out).expect(0)
+            checked = kseg("verify", "--level", "deep", "--format", "json", built)
+            assert "max-timestamp-mismatch" not in {each["code"] for each in checked.of_type("finding")}
         elif form == "csv":
             import csv
 

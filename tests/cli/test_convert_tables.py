@@ -220,7 +220,8 @@ def test_no_output_goes_into_the_directory_that_is_read(kseg: Kseg, tmp_path: Pa
     write(tmp_path / "tables/a", {"value": ["v"]})
     (tmp_path / "link").symlink_to("tables")
     done = kseg("convert", "--from", "parquet", "-o", tmp_path / place, tmp_path / "tables")
-    done.expect(3, f"{tmp_path / place}: is inside the input")
+    inside = "" if place == "tables" else "inside "
+    done.expect(3, f"{tmp_path / place}: is {inside}the input")
     assert [path.name for path in (tmp_path / "tables").iterdir()] == ["a"]
     kseg("convert", "--from", "parquet", "-o", tmp_path / "tables-2", tmp_path / "tables").expect(0)
 

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from cli.command import CONSUMED, TESTDATA, Kseg, consumed_record, files, flip, ids, json_lines, our_record, unchanged
+from kernel.rendering import message
+from segment.segments import entries, sealed
+from verification.partitions import stored_gzip
 
 RETENTION = TESTDATA / "retention/4.3.1/before/r-delrec-0"
 OPEN = TESTDATA / "kafka-1.1.1/txn/txn-open-0"
@@ -140,6 +143,23 @@ def test_a_damaged_log_is_refused_unless_the_damage_is_skipped(kseg: Kseg, tmp_p
     assert other.read_bytes()[100:140] == b"\xff" * 40
     codes = {each["code"] for each in kseg("verify", "--format", "json", partition).of_type("finding")}
     assert "crc-mismatch" in codes
+
+
+def test_what_cannot_be_written_anew_is_damage(kseg: Kseg, tmp_path: Path) -> None:
+    """A batch whose records end too early, in a window of its own before other damage, and a compressed message whose
+    inner one has a wrong checksum: their checksums are right."""
+    partition = copied(RETENTION, tmp_path)
+    log, other = partition / f"{0:020}.log", partition / f"{56:020}.log"
+    first, *more = entries(log.read_bytes())
+    log.write_bytes(sealed(first, 61, b"\xff") + b"".join(more[:-1]) + b"\xff" * 40)
+    inner = bytearray(message(56, 0, b"key-00001", b"value"))
+    inner[-1] ^= 1
+    other.write_bytes(message(56, 0, None, stored_gzip(bytes(inner)), attributes=1))
+    kseg("erase", "--key", "key-00001", partition).expect(3, log.name, "1 messages inside have a wrong checksum")
+    done = kseg("erase", "--format", "json", "--skip-damage", "--jobs", "2", "--key", "key-00001", partition).expect(1)
+    [row] = done.of_type("erasure")
+    assert {Path(each["file"]).name for each in row["notSearched"]} == {log.name, other.name}
+    assert row["records"] == 0
 
 
 def test_a_certificate_names_no_key_and_can_be_checked(kseg: Kseg, tmp_path: Path) -> None:

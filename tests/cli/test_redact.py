@@ -91,3 +91,12 @@ def test_python_plans_the_same(tmp_path: Path) -> None:
     assert not (tmp_path / "twin").exists()
     assert plan.apply().changed
     assert files(tmp_path / "twin").keys() == files(LOGS).keys()
+
+
+def test_sizes_are_those_of_the_twin(kseg: Kseg, tmp_path: Path) -> None:
+    """Compressed batches are packed anew."""
+    partition, twin = TESTDATA / "log-directories/4.4.0/logs/cmptx-1", tmp_path / "twin"
+    done = kseg("redact", "--format", "json", "--output", twin, partition).expect(0)
+    found = {path.name: path.stat().st_size for path in (twin / partition.name).iterdir()}
+    assert {Path(row["file"]).name: row["newSize"] for row in done.of_type("action")} == found
+    assert done.objects[-1]["newBytes"] == sum(found.values())

@@ -21,7 +21,7 @@ from kseg.segment.isolation import OpenTransactions, end_offset, newest_timestam
 from kseg.segment.paths import segments_at
 from kseg.stores.place import Place
 from kseg.stores.remote.keys import is_wanted
-from kseg.views.walk import PathWalk, WalkOptions, parts_of_path
+from kseg.views.walk import PathWalk, WalkOptions
 
 _SHOWN_GROUPS = 10
 TopicAndNumber = tuple[str | None, int | None]
@@ -137,7 +137,7 @@ class TransactionList(PathWalk[TransactionsOptions]):
         super()._failed(error, status)
 
     def split_parts(self, path: str) -> tuple[list[str], list[str]]:
-        return parts_of_path(path, self.options.topics)
+        return self.parts_of_topics(path, self.options.topics)
 
     def _log_directory(self, path: str) -> None:
         node = self.nodes.at(path)

@@ -330,7 +330,7 @@ def restore(
 
     ``undelete``: deleted directories and segments are taken back. ``as_``: the topic's name in ``output``, or TOPIC-N
     for one partition. ``for_cluster``: a log directory of the cluster that will serve the partitions. ``from_remote``:
-    remote storage from which partitions are rebuilt in ``output``; ``path`` is a log directory that is left, if any.
+    remote storage from which partitions are rebuilt in ``output``; ``path``: the log directories of a node, if any is left.
     ``reset_epochs``: the leader epochs of batches become 0. Other arguments are those of `recover`.
 
     >>> result = kseg.restore("orders-0", as_="copy-3", output="copies").apply()
@@ -349,7 +349,7 @@ def restore(
         from kseg.recovery.remote import Rebuild
 
         def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
-            return Rebuild(options, next(iter(paths), None), replace(change, is_dry=is_dry)).run(reporter)
+            return Rebuild(options, paths, replace(change, is_dry=is_dry)).run(reporter)
 
         return Plan("restore", paths, run_command, keeps=False)
     return _plan(path, "restore", partial(RestorePlanner, options, make_checks=_make_checks), repair)

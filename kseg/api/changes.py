@@ -330,8 +330,8 @@ def restore(
 
     ``undelete``: deleted directories and segments are taken back. ``as_``: the topic's name in ``output``, or TOPIC-N
     for one partition. ``for_cluster``: a log directory of the cluster that will serve the partitions. ``from_remote``:
-    remote storage from which partitions are rebuilt in ``output``; ``path``: the log directories of a node, if any is left.
-    ``reset_epochs``: the leader epochs of batches become 0. Other arguments are those of `recover`.
+    remote storage from which partitions are rebuilt in ``output``; ``path``: the log directories of a node that is
+    left, if any. ``reset_epochs``: the leader epochs of batches become 0. Other arguments are those of `recover`.
 
     >>> result = kseg.restore("orders-0", as_="copy-3", output="copies").apply()
     >>> kseg.verify("copies/copy-3").ok

@@ -159,7 +159,7 @@ def test_a_voter_that_is_not_given_may_have_the_records(kseg: Kseg, tmp_path: Pa
     _, two, three = nodes_of("voter-behind", tmp_path)
     found = Judged(kseg, two, three).findings["voter-behind"]
     assert found["severity"] == "warning"
-    assert "voters 2 lack it, those of voters 1 are not given" in found["message"]
+    assert "voter 2 lacks it, and voter 1 is not given" in found["message"]
 
 
 def test_an_observer_has_no_vote(kseg: Kseg, tmp_path: Path) -> None:

@@ -193,7 +193,8 @@ class Plan:
 def selected(
     paths: Sequence[str], topics: tuple[str, ...] | None, is_dry: bool, takes_files: bool = False
 ) -> Sequence[str]:
-    """Returns the paths that hold partitions of topics that these globs match; all for None, none without globs.
+    """Returns the log directories, and the partitions of topics that these globs match; all for None, none without
+    globs, or if no path holds any. A log directory that holds none may have the metadata log.
 
     In a dry run raises and warns as `check_topics`. Paths that cannot be read are returned: whoever changes them
     reports that. ``takes_files``: paths of segments can be read.
@@ -203,11 +204,9 @@ def selected(
     places = driver.places_at(paths, takes_files)
     if is_dry and places:
         check_topics(chain.from_iterable(places.values()), topics)
-    return [
-        path
-        for path in paths
-        if any(is_of_topics(place, topics) for place in places.get(path, ())) or path not in places
-    ]
+    named = {place for place in chain.from_iterable(places.values()) if is_of_topics(place, topics)}
+    found = [path for path in paths if places.get(path) != [path] or path in named]
+    return found if named or len(places) < len(paths) else ()
 
 
 class OutputArguments(TypedDict, total=False):
@@ -331,8 +330,8 @@ def restore(
 
     ``undelete``: deleted directories and segments are taken back. ``as_``: the topic's name in ``output``, or TOPIC-N
     for one partition. ``for_cluster``: a log directory of the cluster that will serve the partitions. ``from_remote``:
-    remote storage from which partitions are rebuilt in ``output``; ``path`` is a log directory that is left, if any.
-    ``reset_epochs``: the leader epochs of batches become 0. Other arguments are those of `recover`.
+    remote storage from which partitions are rebuilt in ``output``; ``path``: the log directories of a node that is
+    left, if any. ``reset_epochs``: the leader epochs of batches become 0. Other arguments are those of `recover`.
 
     >>> result = kseg.restore("orders-0", as_="copy-3", output="copies").apply()
     >>> kseg.verify("copies/copy-3").ok
@@ -350,7 +349,7 @@ def restore(
         from kseg.recovery.remote import Rebuild
 
         def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
-            return Rebuild(options, next(iter(paths), None), replace(change, is_dry=is_dry)).run(reporter)
+            return Rebuild(options, paths, replace(change, is_dry=is_dry)).run(reporter)
 
         return Plan("restore", paths, run_command, keeps=False)
     return _plan(path, "restore", partial(RestorePlanner, options, make_checks=_make_checks), repair)

@@ -44,7 +44,7 @@ def _from_remote(
     from kseg.recovery.remote import Rebuild  # few restorations read remote storage
 
     with usage_errors():
-        rebuild = Rebuild(options, next(iter(paths), None), change)
+        rebuild = Rebuild(options, paths, change)
     with open_printer(presentation, change.is_dry, RebuiltLines) as printer:
         outcome = rebuild.run(printer)
         printer.finish(outcome)

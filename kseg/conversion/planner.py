@@ -366,11 +366,12 @@ def _sources(
     Raises PathError if two have the same name.
     """
     found: dict[str, tuple[str, str | None]] = {}
+    nodes = Nodes(paths)
     for path in paths:
         parts = expand_path(path)
         if parts != [path]:
             warn_of_skipped_files(path, False, messages.warning)
-            parts = Topics(options.topics).named(path, parts)
+            parts = Topics(options.topics, nodes).named(path, parts)
         for part in parts:
             if path != part and is_left_alone(part, messages):
                 continue

@@ -28,7 +28,7 @@ from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT, Source, is_stream
 from kseg.stores.trees import VirtualFiles
 from kseg.views.filters import Filters, Selection
-from kseg.views.walk import SegmentWalk, parts_of_path, remote_file
+from kseg.views.walk import SegmentWalk, remote_file
 
 if TYPE_CHECKING:
     from kseg.output.side_files import SideJsonPrinter
@@ -106,7 +106,7 @@ class Dump(SegmentWalk[DumpOptions]):
         return TablePrinter(sink, style, scratch, paint=paint, width=line_width(sink, PIPED_TABLE_WIDTH))
 
     def split_parts(self, path: str) -> tuple[list[str], list[str]]:
-        return parts_of_path(path, self.options.remote.topics, self.options.everything)
+        return self.parts_of_topics(path, self.options.remote.topics, self.options.everything)
 
     @property
     def is_in_place(self) -> bool:

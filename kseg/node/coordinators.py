@@ -126,7 +126,7 @@ class Prepared(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """``verdict`` is OPEN, HANGING or ENDING, ``why`` the reason for HANGING. ``state`` is None if no
+    """``verdict`` is OPEN, HANGING or ENDING, ``why`` its reason, "" if there is none to tell. ``state`` is None if no
     __transaction_state names the producer."""
 
     transaction: OpenTransaction

@@ -27,6 +27,7 @@ from kseg.limits import MAX_OFFSET, MAX_ROOT_FILE_BYTES
 from kseg.node.log_directory import partitions_in, records_in
 from kseg.segment.files import REMOTE_METADATA_TOPIC, SegmentFile, list_segments, segment_stem
 from kseg.segment.items import Batch
+from kseg.segment.paths import is_log_directory
 from kseg.segment.reader import SegmentReader, open_segment
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.text_files import PARTITION_METADATA, topic_id_in
@@ -302,25 +303,35 @@ class LocalPartition(NamedTuple):
 
 
 class LocalLogs:
-    """The local side of tiered partitions in one log directory: segments, lineage, log start offsets, and deletions of
-    remote segments (RemoteLogMetadataTopic, RemoteLogSegmentState). Raises PathError if the directory does not exist or
-    one of its files cannot be read."""
+    """The local side of tiered partitions in the log directories of a node: segments, lineage, log start offsets, and
+    deletions of remote segments (RemoteLogMetadataTopic, RemoteLogSegmentState). Raises PathError if a path is no log
+    directory, or one of its files cannot be read."""
 
-    def __init__(self, directory: str) -> None:
-        if not Place(directory).is_dir():
-            raise PathError(f"{directory}: no such directory")
-        self.directory = directory
+    def __init__(self, *directories: str) -> None:
+        for path in directories:
+            if not Place(path).is_dir():
+                raise PathError(f"{path}: no such directory")
+            if not is_log_directory(path):
+                raise PathError(f"{path}: is no log directory")
+        self.directories = directories
 
     @cached_property
     def log_starts(self) -> dict[tuple[str, int], int]:
-        content = self._read(Place(self.directory) / checkpoints.LOG_STARTS)
-        return checkpoints.offsets_of(checkpoints.read_offset_checkpoint(content))
+        """By topic and partition: where the partition lies now, else where it has left its entry."""
+        left, own = dict[tuple[str, int], int](), dict[tuple[str, int], int]()
+        for directory in self.directories:
+            content = self._read(Place(directory) / checkpoints.LOG_STARTS)
+            found = checkpoints.offsets_of(checkpoints.read_offset_checkpoint(content))
+            left |= found
+            own |= {place: found[place] for place, _ in partitions_in(directory) if place in found}
+        return left | own
 
     @cached_property
     def deleted(self) -> set[tuple[str, int, str]]:
         """Remote segments whose deletion has begun, as (topic id, partition, segment id)."""
         states: dict[tuple[str, int, str], int] = {}
-        for _, path in partitions_in(self.directory, REMOTE_METADATA_TOPIC):
+        paths = (path for each in self.directories for _, path in partitions_in(each, REMOTE_METADATA_TOPIC))
+        for path in paths:
             for fields in _of_segments(record_values(path)):
                 segment = fields["remoteLogSegmentId"]
                 topic = segment["topicIdPartition"]
@@ -330,13 +341,14 @@ class LocalLogs:
 
     def partition(self, remote: RemotePartition) -> LocalPartition | None:
         """Returns the local log of a partition; None if there is none, or if its topic id differs."""
-        path = Place(self.directory) / remote.name
-        if not path.is_dir() or path.is_link():
-            return None
-        lineage = checkpoints.plain_epochs(self._read(path / checkpoints.LEADER_EPOCHS)) or []
-        segments = [file for file in list_segments(path) if file.kind == LOG and file.base_offset is not None]
-        topic_id = topic_id_in(self._read(path / PARTITION_METADATA))
-        return LocalPartition(path, lineage, segments) if topic_id in (None, remote.topic_id) else None
+        for path in (Place(each) / remote.name for each in self.directories):
+            if not path.is_dir() or path.is_link():
+                continue
+            lineage = checkpoints.plain_epochs(self._read(path / checkpoints.LEADER_EPOCHS)) or []
+            segments = [file for file in list_segments(path) if file.kind == LOG and file.base_offset is not None]
+            if topic_id_in(self._read(path / PARTITION_METADATA)) in (None, remote.topic_id):
+                return LocalPartition(path, lineage, segments)
+        return None
 
     def _read(self, path: str) -> bytes:
         with errors_at(path), suppress(FileNotFoundError):

@@ -258,7 +258,10 @@ class RecoveryPlanner(Planner):
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         # All plans are made before the first is applied: if a broker would not start, nothing may change.
         root = self._root_of(known)
-        paths = self._begin(self._topics.named(directory, segment_files.own_partitions(directory)), False)
+        named = self._topics.named(directory, segment_files.own_partitions(directory))
+        if self._options.topics and not named:
+            return  # another PATH has them
+        paths = self._begin(named, False)
         if self._options.drop_batches:
             raise RequestError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
         check_one_topic(self._options, paths, f"{directory} holds several topics: name the partitions of one")

@@ -1,7 +1,7 @@
 """Rebuilds partitions of remote storage, several at a time, each whole or not at all; resumes interrupted runs."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -19,7 +19,7 @@ from kseg.errors import KsegError, refuse_if
 from kseg.formats.json_values import name_value
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SNAPSHOT
 from kseg.node import remote_partitions
-from kseg.node.node import is_of_one_node
+from kseg.node.node import Nodes, is_of_one_node
 from kseg.node.remote_partitions import Candidate, LocalLogs, LocalPartition, SegmentOffsets
 from kseg.quantities import named_path, shell_line
 from kseg.recovery.broker.loading import epoch_positions
@@ -368,16 +368,18 @@ class RebuiltPartition:
 
 
 class Rebuild:
-    """One run. ``logs``: a log directory of the old cluster; ``partitions``: the requested ones, of several topics with
-    the same name those of the newest; ``beside``: other log directories of the output's node. ``left_out``: segments of
-    no selected partition.
+    """One run. ``logs``: the log directories of a node of the old cluster; ``partitions``: the requested ones, of
+    several topics with the same name those of the newest; ``beside``: other log directories of the output's node.
+    ``left_out``: segments of no selected partition.
 
-    Raises PathError if something that the options name cannot be read, RequestError if no partition is selected, or if
-    an option for one topic meets several."""
+    Raises PathError if something that the options name cannot be read, RequestError if no partition is selected, if an
+    option for one topic meets several, or if the logs are those of several nodes."""
 
-    def __init__(self, options: RestoreOptions, logs: str | None, change: ChangeOptions) -> None:
+    def __init__(self, options: RestoreOptions, logs: Sequence[str], change: ChangeOptions) -> None:
         self.options, self.change, self.beside = options, change, list[str]()
-        self._logs = None if logs is None else LocalLogs(logs)
+        nodes = Nodes(logs)
+        refuse_if(len(nodes.given) > 1, "--from-remote takes the log directories of one node")
+        self._logs = LocalLogs(*nodes.paths) if logs else None
         self._destination = Destination(options)
         storage = open_storage(options.from_remote or "", private_keys(options.private_keys))
         self.left_out: list[ReplicaOffsets] = []
@@ -397,8 +399,8 @@ class Rebuild:
         name = options.for_one_topic
         refuse_if(name and len(topics) > 1, f"{name} is for one topic; selected: {', '.join(topics[:5])}")
         # A log directory of another cluster would get partitions that its metadata do not assign.
-        if logs is not None and options.new_cluster is None and not is_url(change.output or ""):
-            self.beside += [logs] if is_of_one_node(change.output or "", [logs]) else []
+        if logs and options.new_cluster is None and not is_url(change.output or ""):
+            self.beside += nodes.paths if is_of_one_node(change.output or "", logs) else []
 
     def run(self, reporter: Reporter) -> Outcome:
         """Rebuilds the partitions, or in a dry run plans them. Reports a plan of each, whose facts tell what was made,
@@ -432,7 +434,8 @@ class Rebuild:
     def _output(self, place: str) -> AbstractContextManager[ResumableOutput]:
         options = self.options
         facts: dict[str, object] = {  # must be equal when an interrupted run is resumed
-            "store": options.from_remote, "topics": list(options.topics), "logs": self._logs and self._logs.directory,
+            "store": options.from_remote, "topics": list(options.topics),
+            "logs": self._logs and list(self._logs.directories),
             "newCluster": options.new_cluster, "topicId": options.topic_id, "name": options.name,
             "resetEpochs": options.resets_epochs,
         }  # fmt: skip

@@ -101,7 +101,6 @@ class RestoreOptions(RepairOptions):
         refuse_if(not change.output and not change.is_dry, "--from-remote needs --output")
         refuse_if(change.keeping != Keeping(), "--from-remote removes nothing: no --quarantine, no --no-quarantine")
         refuse_if(change.links, "--link excludes --from-remote")
-        refuse_if(len(paths) > 1, "--from-remote takes one log directory")
 
 
 class LogBounds(NamedTuple):

@@ -247,7 +247,7 @@ class BatchRule(Rule):
         text, offset, valid, needs = text.format(a=a, b=b), batch.first_offset, -1, None
         details = batch_facts(segment, position, size)
         if kind == chain.INVALID:
-            valid = self._valid
+            valid = self._valid - sum(state & CRC_RIGHT for state in headers.states[row + 1 :])
             segment.is_damaged = True
             self._good.request(position, details)
             if not 0 <= batch.magic <= (1 if segment.file.is_07 else 2):
@@ -274,7 +274,7 @@ class BatchRule(Rule):
 
     @property
     def _valid(self) -> int:
-        """Number of intact batches of the segment so far."""
+        """Number of intact batches of the segment, up to the last of the headers that came last."""
         return int(self._chain.v0 + self._chain.v1 + self._chain.v2)
 
     def _reason(self, headers: HeaderRows, row: int, missing: int, is_after_damage: int) -> str | None:

@@ -4,7 +4,7 @@ A cluster that loses nothing has no finding. Sources: see `kseg.node.cluster`.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kseg.errors import KsegError
 from kseg.findings.table import WARNING
@@ -99,9 +99,10 @@ class _ClusterCheck:
             is_certain = len(numbers) >= logs.majority
             for log in lost.lost_by or lost.lacking:
                 text = f"the metadata log of voter {log.node} ends at offset {log.end}, and lacks offset "
-                text += f"{lost.proof.offset}, which was committed: {lost.proof.text}; voters {_both(numbers)} lack it"
+                text += f"{lost.proof.offset}, which was committed: {lost.proof.text}; "
+                text += f"{_voters(numbers, 'lacks', 'lack')} it"
                 if not is_certain:
-                    text += f", those of voters {_both(logs.not_given)} are not given"
+                    text += f", and {_voters(logs.not_given, 'is', 'are')} not given"
                 text += f": as a majority of {len(logs.voters)} they can elect a leader without it, and the others cut "
                 text += f"their logs off; with it go: {some(lost.records)}"
                 details = {
@@ -278,6 +279,10 @@ def _range_text(loss: LosableRange, count: int | None) -> str:
 
 def _both(nodes: Iterable[int]) -> str:
     return " and ".join(map(str, nodes))
+
+
+def _voters(nodes: Sequence[int], verb: str, verb_of_several: str) -> str:
+    return f"voter {nodes[0]} {verb}" if len(nodes) == 1 else f"voters {_both(nodes)} {verb_of_several}"
 
 
 def _either(nodes: Iterable[int]) -> str:

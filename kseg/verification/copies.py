@@ -225,6 +225,8 @@ class RepairTarget:
     @cached_property
     def may_be_cut(self) -> bool:
         """Whether all that a truncation of the damage removes is fetched again, as far as the PATHs tell."""
+        if directory_name(self.path).endswith("-delete"):
+            return False  # nobody fetches it, and mode broker reads no segment of it, as a start
         return self._is_kept_by_replicas() if self.quorum is None else self._is_kept_by_voters(self.quorum)
 
     def _is_kept_by_replicas(self) -> bool:

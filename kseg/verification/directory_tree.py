@@ -17,6 +17,7 @@ from kseg.formats.suffixes import CHECKPOINT, INDEX_SUFFIXES, LOG, LOG_07, SWAP
 from kseg.node import log_directory
 from kseg.node.log_directory import BrokerState
 from kseg.node.node import Node, Nodes
+from kseg.node.topics import Topics
 from kseg.runtime.process_pool import Put, Work, in_processes, shared_numbers
 from kseg.segment import files as segment_files
 from kseg.segment import paths
@@ -142,10 +143,7 @@ class DirectoryCheck:
         if not partitions and (directory is None or segment_files.holds_segments(path)):
             return False
         if wanted.topics:
-            names = ((part, parse_partition_name(os.path.basename(part))) for part in partitions)
-            partitions = [part for part, name in names if name is not None and wanted.wants(name[0])]
-            if not partitions:
-                raise PathError(f"{path}: no partition of a topic that --topic names")
+            partitions = Topics(wanted.topics, self.nodes).named(path, partitions)
         if directory is not None and not wanted.topics:
             log_directories.judge_entries(directory, node, report, settings.level)
         else:

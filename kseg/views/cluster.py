@@ -71,7 +71,8 @@ def show_clusters(sink: Sink, options: ClusterOptions, notices: Notices) -> int:
                 if number:
                     sink.put("")
                 begins = f", epoch {loaded.epoch}" + (f", from {loaded.snapshot}" if loaded.snapshot else "")
-                sink.put(on_one_line(f"{path}: offset {loaded.offset}{begins}, {METADATA_VERSION} {version}"))
+                begins += f", {METADATA_VERSION} {version or 'unknown'}"
+                sink.put(on_one_line(f"{path}: offset {loaded.offset}{begins}"))
             if old is None:
                 _image(sink, options, loaded.image)
             else:

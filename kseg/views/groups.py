@@ -319,7 +319,8 @@ class Groups(SegmentWalk[GroupsOptions]):
         for path in self._paths:
             with suppress(KsegError):  # reported when it is read
                 for part in filter(lambda each: Place(each).is_dir(), self.parts_of(path)):
-                    copies[parse_partition_name(Place(part).name), topic_id_at(part)].append(part)
+                    cluster = self.nodes.partition(part).node.cluster_id
+                    copies[parse_partition_name(Place(part).name), topic_id_at(part), cluster].append(part)
         return {path for some in copies.values() for path in {*some} - {longest_copy(some, self.scratch)}}
 
     def _part(self, path: str) -> None:

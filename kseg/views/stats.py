@@ -29,7 +29,7 @@ from kseg.stores.place import Place
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.trees import VirtualFiles
 from kseg.views.filters import Filters, Selection, without_snapshots
-from kseg.views.walk import SegmentWalk, WalkOptions, parts_of_path
+from kseg.views.walk import SegmentWalk, WalkOptions
 
 if TYPE_CHECKING:
     from kseg.formats.compressing import Target
@@ -246,7 +246,7 @@ class Stats(SegmentWalk[StatsOptions]):
         self._show_progress(options.quiet)
 
     def split_parts(self, path: str) -> tuple[list[str], list[str]]:
-        return parts_of_path(path, self.options.topics, with_moved=True)
+        return self.parts_of_topics(path, self.options.topics, with_moved=True)
 
     def _begin_part(self, listing: Listing | None) -> None:
         self.printer.is_of_directory, self.printer.listing = listing is not None, listing

@@ -21,7 +21,7 @@ from kseg.segment.isolation import OpenTransactions, end_offset, newest_timestam
 from kseg.segment.paths import segments_at
 from kseg.stores.place import Place
 from kseg.stores.remote.keys import is_wanted
-from kseg.views.walk import PathWalk, WalkOptions, parts_of_path
+from kseg.views.walk import PathWalk, WalkOptions
 
 _SHOWN_GROUPS = 10
 TopicAndNumber = tuple[str | None, int | None]
@@ -91,8 +91,9 @@ def conclusion(
     if groups and len(groups) > _SHOWN_GROUPS:
         yield f"waiting: {plural(len(groups) - _SHOWN_GROUPS, 'more group', 'more groups')}"
     for each in judged:
+        if each.why:
+            yield f"producer {each.transaction.producer_id}: {on_one_line(each.why)}"
         if each.verdict == coordinators.HANGING:
-            yield f"producer {each.transaction.producer_id}: {each.why}"
             yield "abort it, on a live cluster, with"
             yield COPIED_INDENT + shell_line(coordinators.abort_command(*place, each.transaction.first_offset))
 
@@ -137,7 +138,7 @@ class TransactionList(PathWalk[TransactionsOptions]):
         super()._failed(error, status)
 
     def split_parts(self, path: str) -> tuple[list[str], list[str]]:
-        return parts_of_path(path, self.options.topics)
+        return self.parts_of_topics(path, self.options.topics)
 
     def _log_directory(self, path: str) -> None:
         node = self.nodes.at(path)
@@ -184,6 +185,7 @@ class TransactionList(PathWalk[TransactionsOptions]):
         if not found:
             return
         judged = [coordinators.judge(each, states, place, now, known.knows_all) for each in found]
+        judged = self._ended_elsewhere(path, judged)
         first = found[0].first_offset
         groups = coordinators.waiting_groups(node.coordinators.group_offsets, place, first, topic_id_at(partition))
         log_end = end_offset(logs, self.scratch)  # None: there is no intact batch
@@ -197,6 +199,22 @@ class TransactionList(PathWalk[TransactionsOptions]):
         if options.form != JSON:
             for line in conclusion(judged, stable, log_end, groups, place):
                 self.sink.put(line)
+
+    def _ended_elsewhere(self, path: str, judged: list[coordinators.Judged]) -> list[coordinators.Judged]:
+        """Returns the verdicts; a transaction whose marker is in a longer copy among the PATHs has ended."""
+        if len(self.nodes.given) < 2 or not Place(path).is_dir():
+            return judged
+        from kseg.verification.copies import GivenCopies, RepairTarget  # few lists are of several nodes
+
+        target = RepairTarget(
+            path, Place(path).absolute.parent, self.nodes.partition(path).node, GivenCopies(self.nodes)
+        )
+        found = []
+        for each in judged:
+            copy = target.ended_in(each.transaction.producer_id, each.transaction.first_offset)
+            why = f"its marker is in the copy {copy}, from which this one is to fetch it"
+            found.append(each if copy is None else each._replace(verdict=coordinators.ENDING, why=why))
+        return found
 
     def _gone(self) -> None:
         """Lists the partitions without a marker of prepared transactions whose topics are deleted."""

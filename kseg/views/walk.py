@@ -78,6 +78,21 @@ class PathWalk(Generic[OptionsT]):
         them. Raises PathError."""
         return paths.live_parts(path)
 
+    def parts_of_topics(
+        self, path: str, topics: Sequence[str], with_moved: bool = False
+    ) -> tuple[list[str], list[str]]:
+        """Returns what `live_parts` does, of these topics only if there are any. ``with_moved``: directories that a
+        broker has moved or deleted are read too. Raises PathError."""
+        parts, moved = paths.live_parts(path)
+        if topics:
+            from kseg.node.topics import parts_of_topics
+
+            parts, moved = parts_of_topics(path, tuple(topics), self.nodes)
+        if not with_moved:
+            return parts, moved
+        wanted = {*parts, *moved}
+        return [part for part in paths.expand_path(path) if part in wanted], []
+
     def parts_of(self, path: str) -> list[str]:
         """Returns the partitions and files of a PATH. Raises PathError."""
         return self.split_parts(path)[0]
@@ -343,20 +358,6 @@ class SegmentWalk(PathWalk[OptionsT]):
 
     def _begin_remote(self, partition: "RemotePartition", files: list[SegmentFile], tree: VirtualFiles) -> None:
         """Called before the segments of a remote partition, which may select some of their offsets."""
-
-
-def parts_of_path(path: str, topics: Sequence[str], with_moved: bool = False) -> tuple[list[str], list[str]]:
-    """Returns what `live_parts` does, of these topics only if there are any. ``with_moved``: directories that a broker
-    has moved or deleted are read too. Raises PathError."""
-    parts, moved = paths.live_parts(path)
-    if topics:
-        from kseg.node.topics import parts_of_topics
-
-        parts, moved = parts_of_topics(path, tuple(topics))
-    if not with_moved:
-        return parts, moved
-    wanted = {*parts, *moved}
-    return [part for part in paths.expand_path(path) if part in wanted], []
 
 
 def shrank(path: str, source: Source) -> str:

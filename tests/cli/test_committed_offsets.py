@@ -266,6 +266,10 @@ def test_the_copy_that_ends_last_counts(kseg: Kseg, tmp_path: Path) -> None:
             assert kseg("groups", *words, *paths).objects == kseg("groups", *words, COMMITTED).objects
         rows = scan([*map(str, paths)], mode="commits").to_arrow().to_pylist()
         assert short(sorted(rows, key=itemgetter("group", "topic", "partition"))) == TRUTH
+    for name in ("0", "1"):  # of another cluster
+        (shorter / f"__consumer_offsets-{name}" / "partition.metadata").unlink()
+    (shorter / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=another\n")
+    assert len(committed(kseg, shorter, COMMITTED)) > len(TRUTH)
 
 
 def test_a_log_directory_without_offsets(kseg: Kseg, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from kseg.changes.new_directories import OUTPUT_MARK
 from kseg.recovery.remote import PartitionBuilder
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, plain_epochs
 from kseg.stores.remote import segment as remote_segment
-from node.disks import rows_of, write_rows
+from node.disks import dealt, properties_of, rows_of, write_rows
 from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, damage_chunk, store_of, truth
 
 KEYS = [word for option in KEY_OPTIONS for word in ("--private-key", option)]
@@ -28,6 +28,23 @@ NEW_ID = "AAECAwQFBgcICQoLDA0ODw"
 def restore(kseg: Kseg, store: Path, output: Path, *options: object, logs: Path | None = None) -> Any:
     paths = [] if logs is None else [logs]
     return kseg("restore", "--from-remote", store, *KEYS, "--output", output, "--format", "json", *options, *paths)
+
+
+def test_the_disks_of_a_node_are_its_logs(kseg: Kseg, tmp_path: Path) -> None:
+    """The partition, its log start and __remote_log_metadata lie on different ones."""
+    whole = REMOTE / "plain" / "logs"
+    restore(kseg, store_of("plain"), tmp_path / "expected", "--topic", "t-del", logs=whole).expect(0)
+    disks = dealt(whole, tmp_path / "node", 2)
+    assert (disks[1] / "t-del-0").is_dir()
+    (disks[1] / "log-start-offset-checkpoint").rename(disks[0] / "log-start-offset-checkpoint")
+    for name, logs in (("a", disks[0].parent), ("b", properties_of(disks))):
+        restore(kseg, store_of("plain"), tmp_path / name, "--topic", "t-del", logs=logs).expect(0)
+        assert files(tmp_path / name) == files(tmp_path / "expected")
+    other = Path(shutil.copytree(whole, tmp_path / "other"))
+    (other / "meta.properties").write_text((other / "meta.properties").read_text().replace("node.id=1", "node.id=2"))
+    done = kseg("restore", "--from-remote", store_of("plain"), "--output", tmp_path / "c", *disks, other)
+    assert (done.status, "takes the log directories of one node" in done.err) == (2, True)
+    restore(kseg, store_of("plain"), tmp_path / "c", logs=REMOTE).expect(3, "is no log directory")
 
 
 def consumed(variant: str, name: str) -> list[dict[str, Any]]:

@@ -54,6 +54,7 @@ def test_since_gives_what_differs(kseg: Kseg) -> None:
 def test_text_has_the_tables_that_have_rows(kseg: Kseg) -> None:
     captions = [line for before, line in pairwise(kseg("cluster", "--color", "never", CLEAN).lines) if not before]
     assert captions == ["Features", "Controllers", "Brokers", "10 topics, 56 partitions", "Settings"]
+    assert kseg("cluster", "--as-of", 0, CLEAN).lines == [f"{CLEAN}: offset 0, epoch 0, metadata.version unknown"]
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import CLEAN, Kseg, unchanged
+import kseg as api
+from cli.command import CLEAN, Kseg, changed, files, unchanged
 from node.disks import dealt, properties_of, rows_of
 
 NOW = ("--now", "1795300000000")
@@ -35,6 +36,34 @@ def test_a_plan_is_that_of_one_directory(kseg: Kseg, disks: list[Path], command:
         found = kseg(*command, "--format", "json", *NOW, *paths)
         assert found.status == whole.status
         assert without_place(found.of_type(kind), *disks) == without_place(whole.of_type(kind), CLEAN)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("dump",), ("transactions",), ("verify",), ("convert", "--to", "csv", "-o", "-"), ("recover", "-n"),
+        ("reindex", "-n"), ("undo", "--list"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_topic_lies_on_some_disks(kseg: Kseg, disks: list[Path], words: tuple[str, ...]) -> None:
+    """The others are no failure, and no disk is needed but all together."""
+    topic = next(path.name for path in disks[1].iterdir() if path.is_dir()).rpartition("-")[0]
+    (alone,) = (kseg(*words, "--topic", topic, disk) for disk in disks[1:])
+    done = kseg(*words, "--topic", topic, *disks)
+    assert (done.status, done.out.replace(b"\n\n", b"\n")) == (alone.status, alone.out.replace(b"\n\n", b"\n"))
+    assert "--topic names" not in done.err
+    kseg(*words, "--topic", "none", *disks).expect(3, "no partition of a topic that --topic names")
+
+
+def test_a_change_is_undone_on_the_disk_of_its_topic(kseg: Kseg, disks: list[Path]) -> None:
+    topic = next(path.name for path in disks[1].iterdir() if path.is_dir()).rpartition("-")[0]
+    before = files(disks[1], kept=False)
+    api.retain(disks, topics=topic, retention_ms=1).apply()  # the policy is that of the metadata log on another disk
+    assert changed(before, disks[1])
+    kseg("undo", "--topic", topic, *disks).expect(0)
+    assert changed(before, disks[1]) <= {".lock"}
+    kseg("undo", "--topic", topic, *disks).expect(3, "there is no change of these topics to undo")
 
 
 def test_the_configuration_stands_for_all_disks(kseg: Kseg, disks: list[Path]) -> None:

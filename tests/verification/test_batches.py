@@ -73,6 +73,13 @@ def test_good_offsets_before_and_behind(name: str, tmp_path: Path) -> None:
         assert found == expected
 
 
+def test_the_intact_batches_behind_each_wrong_one_are_counted(tmp_path: Path) -> None:
+    """All headers are read at once."""
+    (tmp_path / f"{0:020}.log").write_bytes(FIRST + BROKEN + batch_of(range(5, 7)) + undecodable(7)[:-3] + bytes(200))
+    texts = [each.message for each in check(tmp_path).findings if "intact batches behind" in each.message]
+    assert [text.split("segment: ")[1][0] for text in texts] == ["1", "0"]
+
+
 def compressed(offsets: range, magic: int, payload: bytes | None = None) -> bytes:
     """A message set; the offsets in it are absolute in v0, relative in v1."""
     inner = b"".join(rendering.message(offset - offsets[0] * magic, magic, None, b"value") for offset in offsets)

@@ -129,3 +129,9 @@ def test_the_marker_may_be_in_a_longer_copy(kseg: Kseg, tmp_path: Path) -> None:
     assert told in both[ended]["message"]
     assert (both[ended]["details"]["verdict"], both[ended]["details"]["abort"]) == ("ending", None)
     assert [told in row["message"] for offset, row in both.items() if offset != ended] == [False] * (len(both) - 1)
+    assert told in kseg("transactions", one, two).out.decode()
+    for paths, verdicts in (([two], {"open", "hanging"}), ([one, two], {"ending"})):
+        rows = kseg("transactions", "--format", "json", *paths).objects
+        listed = [row for row in rows if row["file"].startswith(str(two)) and row["firstOffset"] == ended]
+        assert {row["verdict"] for row in listed} <= verdicts
+        assert listed

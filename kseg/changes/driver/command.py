@@ -30,7 +30,6 @@ from kseg.changes.undo import complete_interrupted, complete_interrupted_in_log_
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, caused, errors_at, text_of
 from kseg.node.log_directory import METADATA_PARTITION, is_log_directory_of_broker
 from kseg.node.node import Nodes
-from kseg.node.paths import expanded
 from kseg.node.server_properties import ServerProperties
 from kseg.node.topics import Topics
 from kseg.quantities import plural
@@ -347,19 +346,20 @@ def is_partition(path: str) -> bool:
     raise PathError(f"{path}: neither a partition nor a log directory{why}")
 
 
-def partitions_of_topics(path: str, globs: tuple[str, ...]) -> list[str]:
-    """Returns the path; with ``globs``, a log directory's partitions of such topics. Raises PathError if none."""
+def partitions_of_topics(path: str, globs: tuple[str, ...], nodes: Nodes) -> list[str]:
+    """Returns the path; with ``globs``, a log directory's partitions of such topics. Raises PathError if no path that
+    ``nodes`` has holds any."""
     if not globs or is_partition(path):
         return [path]
-    return Topics(globs).named(path, own_partitions(resolved_to_change(path)))
+    return Topics(globs, nodes).named(path, own_partitions(resolved_to_change(path)))
 
 
 def paths_of_topics(paths: Sequence[str], globs: tuple[str, ...], failures: Failures) -> list[str]:
-    """As `partitions_of_topics`, of several paths. Paths without any are reported."""
-    found: list[str] = []
-    for path in each_once(expanded(paths)):
+    """As `partitions_of_topics`, of several paths. Errors are reported."""
+    found, nodes = list[str](), Nodes(paths)
+    for path in each_once(nodes.paths):
         with failures.of(path):
-            found += partitions_of_topics(path, globs)
+            found += partitions_of_topics(path, globs, nodes)
     return found
 
 

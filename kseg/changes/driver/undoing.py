@@ -17,7 +17,7 @@ from kseg.changes.lock import directories_to_lock, locked, log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Author, Change, FileHashes
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at
-from kseg.node.paths import expanded
+from kseg.node.node import Nodes
 from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.segment.paths import each_once, partition_count
 from kseg.stores.no_follow import resolved, resolved_to_change
@@ -40,11 +40,14 @@ class UndoOptions:
 def undo(paths: Sequence[str], options: UndoOptions, reporter: driver.Reporter) -> driver.Outcome:
     """Undoes the last change of each path. Errors of single paths are reported and do not stop the others."""
     failures, state = driver.Failures(reporter), driver.RunState(reporter, options.is_dry)
-    paths = each_once(expanded(paths))
+    nodes, has_any = Nodes(paths), not options.topics
+    paths = each_once(nodes.paths)
     reporter.begin(1, partition_count(paths))
     for path in paths:
         with failures.of(path):
-            for part in _paths_to_undo(path, options):
+            parts = _paths_to_undo(path, options, nodes)
+            has_any |= bool(parts)
+            for part in parts:
                 with failures.of(part), _taken(part, options, reporter.warning, True) as (real, is_single, interrupted):
                     taken_back = {line.directory for line in interrupted if isinstance(line, TakenBack)}
                     is_done = real in taken_back if is_single else taken_back and not _is_begun(real)
@@ -52,6 +55,9 @@ def undo(paths: Sequence[str], options: UndoOptions, reporter: driver.Reporter) 
                         _undo_last(real, is_single, options, state)
                 state.not_applied()
         state.not_applied()
+    with failures.of(", ".join(paths)):
+        if not has_any and not failures.status:
+            raise KsegError(f"{', '.join(paths)}: there is no change of these topics to undo")
     return state.outcome(failures)
 
 
@@ -71,17 +77,15 @@ def _is_begun(directory: str) -> bool:
     return any(journal.state == OPEN for journal in journals(directory))
 
 
-def _paths_to_undo(path: str, options: UndoOptions) -> list[str]:
+def _paths_to_undo(path: str, options: UndoOptions, nodes: Nodes) -> list[str]:
     """Returns the path itself; with topics the partitions of a log directory that have a change. Raises KsegError."""
-    found, partitions = [], driver.partitions_of_topics(path, options.topics)
+    found, partitions = list[str](), driver.partitions_of_topics(path, options.topics, nodes)
     if partitions == [path]:
         return partitions
     for partition in partitions:
         with suppress(KsegError):
             undo_changes.last_change(partition, options.quarantine)
             found.append(partition)
-    if not found:
-        raise KsegError(f"{path}: there is no change of these topics to undo")
     return found
 
 

@@ -86,7 +86,7 @@ VALUES = {
     "file": (r"(?P<file>\S+)", "FILE"),
     "logdir": (r"(?P<logdir>/\S*)", "DIRECTORY"),
     "logdirs": (r"(?P<logdirs>/[^,\s]*(?:, /[^,\s]*)*)", "DIRECTORY, ..."),
-    "other": (r"(?P<other>/\S+?)", "DIRECTORY"),
+    "other": (r"(?P<other>/\S*[^\s.,!])", "DIRECTORY"),
     "leader": (r"(?P<leader>\d+)", "N"),
     "same-leader": (r"(?P=leader)", "N"),
 }

@@ -54,6 +54,7 @@ class NamedPlace(NamedTuple):
             "logdirs": log_directory,
             "partition": partition,
             "file": self.file or "FILE",
+            "one": partition if partition != log_directory else os.path.join(log_directory, "TOPIC-N"),
             "other": self.other or "OTHER",
         }
         if self.position is not None:

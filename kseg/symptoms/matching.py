@@ -25,7 +25,8 @@ _CONTEXT = re.compile(r"\bpartition=(?P<partition>[\w.-]+-\d+)(?:, dir=(?P<dir>/
 _DIRECTORY = re.compile(r"\b(?:dirs?|directory|directories) (?P<dir>/[^\s,\]]+)")
 _NAMED = re.compile(
     r"(?:\b(?:[Pp]artitions?|log|append to|\w*EpochCache)[ =:]+|[{(])(?P<name>[\w.-]+-\d+)(?=[\s,.:=)\]}]|$)"
-    r"|topic=(?P<topic>[\w.-]+), ?partition=(?P<number>\d+)"
+    r"|(?:(?P<field>topic=)|(?<![\w.-]))(?P<topic>[\w.-]+)"  # topic=orders, partition=3 or, of librdkafka, orders [3]:
+    r"(?(field), ?partition=| \[)(?P<number>\d+)(?(field)|\](?=: | MessageSet))"
 )
 
 

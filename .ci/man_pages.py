@@ -14,7 +14,7 @@ MAN = Path(__file__).resolve().parent.parent / "man"
 HEADINGS = {"broker": "A BROKER SAYS", "client": "A CONSUMER OR PRODUCER SAYS", "tool": "A TOOL SAYS"}
 IN_CAPITALS = {
     "partition": "PARTITION", "logdir": "LOGDIR", "logdirs": "LOGDIR...", "file": "FILE", "positions": "POSITION..",
-    "offset": "OFFSET", "other": "OTHER",
+    "offset": "OFFSET", "other": "OTHER", "one": "PARTITION",
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import click
 from kseg.cli.options import Command, form, output_options, with_options
 from kseg.output.notices import Color, Notices
 from kseg.output.sink import open_sink
+from kseg.quantities import quoted
 from kseg.stores.source import standard_input
 from kseg.symptoms.causes import causes_in
 from kseg.symptoms.matching import symptoms_of_description
@@ -34,9 +35,10 @@ def command(text: tuple[str, ...], form: str, output: str | None, color: Color, 
         found = symptoms_of_description(given)
     if not found:
         if not quiet:
-            Notices(color).warning(
-                "no known message; man kseg-symptoms lists them, kseg verify LOGDIR checks the files"
-            )
+            advice = "man kseg-symptoms lists them, kseg verify LOGDIR checks the files"
+            if os.path.isfile(given):
+                advice = f"the log in a file is read by: kseg symptoms - < {quoted(given)}"
+            Notices(color).warning(f"no known message; {advice}")
         return 1
     with open_sink(output) as sink:
         print_symptoms(found, form, sink, color)

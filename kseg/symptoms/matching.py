@@ -25,7 +25,8 @@ _CONTEXT = re.compile(r"\bpartition=(?P<partition>[\w.-]+-\d+)(?:, dir=(?P<dir>/
 _DIRECTORY = re.compile(r"\b(?:dirs?|directory|directories) (?P<dir>/[^\s,\]]+)")
 _NAMED = re.compile(
     r"(?:\b(?:[Pp]artitions?|log|append to|\w*EpochCache)[ =:]+|[{(])(?P<name>[\w.-]+-\d+)(?=[\s,.:=)\]}]|$)"
-    r"|topic=(?P<topic>[\w.-]+), ?partition=(?P<number>\d+)"
+    r"|(?:(?P<field>topic=)|(?<![\w.-]))(?P<topic>[\w.-]+)"  # topic=orders, partition=3 or, of librdkafka, orders [3]:
+    r"(?(field), ?partition=| \[)(?P<number>\d+)(?(field)|\](?=: | MessageSet))"
 )
 
 
@@ -54,6 +55,7 @@ class NamedPlace(NamedTuple):
             "logdirs": log_directory,
             "partition": partition,
             "file": self.file or "FILE",
+            "one": partition if partition != log_directory else os.path.join(log_directory, "TOPIC-N"),
             "other": self.other or "OTHER",
         }
         if self.position is not None:

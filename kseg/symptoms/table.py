@@ -26,9 +26,10 @@ TABLES = (
 )
 """Files of this package, in the order in which the manual page shows their entries."""
 
-PLACEHOLDERS = ("{partition}", "{other}", "{logdir}", "{logdirs}", "{file}", "{positions}", "{offset}")
-"""Of commands. ``{other}``: a second partition. ``{logdirs}``: all log directories of a message, at the command's end.
-``{positions}``: a range of bytes from the position of a message on."""
+PLACEHOLDERS = ("{partition}", "{one}", "{other}", "{logdir}", "{logdirs}", "{file}", "{positions}", "{offset}")
+"""Of commands. ``{partition}``: without one the log directory, but ``{one}`` is always a partition. ``{other}``: a
+second one. ``{logdirs}``: all log directories of a message, at the command's end. ``{positions}``: a range of bytes
+from the position of a message on."""
 
 
 class NextCommand(NamedTuple):
@@ -86,7 +87,7 @@ VALUES = {
     "file": (r"(?P<file>\S+)", "FILE"),
     "logdir": (r"(?P<logdir>/\S*)", "DIRECTORY"),
     "logdirs": (r"(?P<logdirs>/[^,\s]*(?:, /[^,\s]*)*)", "DIRECTORY, ..."),
-    "other": (r"(?P<other>/\S+?)", "DIRECTORY"),
+    "other": (r"(?P<other>/\S*[^\s.,!])", "DIRECTORY"),
     "leader": (r"(?P<leader>\d+)", "N"),
     "same-leader": (r"(?P=leader)", "N"),
 }

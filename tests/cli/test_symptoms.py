@@ -90,6 +90,11 @@ def test_a_log_is_read_from_standard_input(kseg: Kseg, monkeypatch: pytest.Monke
     assert (offline["name"], offline["count"], offline["lineNumber"]) == ("directory-offline", 1, 3)
 
 
+def test_the_name_of_a_file_is_no_message(kseg: Kseg, tmp_path: Path) -> None:
+    (tmp_path / "server log").write_bytes(b"No space left on device\n")
+    kseg("symptoms", tmp_path / "server log").expect(1, f"kseg symptoms - < '{tmp_path}/server log'")
+
+
 def test_paths_are_quoted_for_the_shell_and_harmless_on_a_terminal(kseg: Kseg) -> None:
     done = kseg("symptoms", "Found invalid messages in log segment /a/$(id)`x`-0/0.log at byte offset 7\x1b[2J")
     assert done.status == 0

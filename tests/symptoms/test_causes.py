@@ -197,6 +197,12 @@ def test_the_layout_does_not_matter(log: str, layout: str) -> None:
     assert counts == {name: each.count for name, each in expected.consequences.items()}
 
 
+def test_records_that_a_consumer_skipped_are_named_in_its_log() -> None:
+    text = "[Consumer clientId=c, groupId=g] Fetch position FetchPosition{offset=10, offsetEpoch=Optional[0]}"
+    line = f"[2026-11-28 22:40:43,582] INFO {text} is out of range for partition orders-3, resetting offset\n"
+    assert names(causes_in([line.encode()])) == ["offset-out-of-range"]
+
+
 def test_a_stack_trace_belongs_to_its_message() -> None:
     head = b"[2026-11-28 22:40:43,582] ERROR Something (kafka.Kafka$)\n"
     trace = [b"java.lang.RuntimeException: x\n", *[b"\tat a.b.C.d(C.java:1)\n"] * 30]

@@ -79,12 +79,35 @@ def test_all_disks_of_a_line_are_put_into_the_commands() -> None:
     assert [argv for argv, _ in commands_of(each)] == [["kseg", "verify", "/d1", "/d.2", "/d3"]]
 
 
+@pytest.mark.parametrize(
+    ("text", "partition"),
+    [("partition.metadata", "LOGDIR/TOPIC-N"), ("partition.metadata of /kafka-logs/orders-3", "/kafka-logs/orders-3")],
+)
+def test_a_command_for_one_partition_names_one(text: str, partition: str) -> None:
+    (found,) = symptoms_of_description(text)
+    assert ["kseg", "recover", "--topic-id", "UUID", partition] in [argv for argv, _ in commands_of(found)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Duplicate log directories found: /d1/a.b-0, /d2/a.b-0!",
+        "Duplicate log directories found: /d1/a.b-0, /d2/a.b-0",
+        "Duplicate log directories for a.b-0 are found in both /d1/a.b-0 and /d2/a.b-0. It is likely",
+    ],
+)
+def test_both_directories_of_a_partition_are_put_into_the_command(line: str) -> None:
+    found = symptom_of(line)
+    assert found is not None
+    assert (found[1].other, found[1].partition) == ("/d2/a.b-0", "/d1/a.b-0")
+
+
 FOLDER = Path(__file__).resolve().parent.parent.parent / "kseg/symptoms"
 LINES = Path(__file__).resolve().parent.parent.parent / "testdata/symptoms/lines.tsv"
 ROWS = [row.split("\t", 2) for row in LINES.read_text("utf-8").splitlines()]
 VALUES = {
     "partition": "LOGDIR/orders-0", "logdir": "LOGDIR", "file": "LOGDIR/orders-0/0.log", "positions": "0..511",
-    "offset": "7", "other": "OTHER/orders-0", "logdirs": "LOGDIR",
+    "offset": "7", "other": "OTHER/orders-0", "logdirs": "LOGDIR", "one": "LOGDIR/orders-0",
 }  # fmt: skip
 
 

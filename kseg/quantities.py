@@ -116,7 +116,7 @@ _MOMENT = (
 
 
 def parse_time_expression(text: str, now_ms: int, zone: tzinfo | None = None) -> tuple[int, int] | None:
-    """Returns the first and last ms of a time: a day or a minute is a range. None if it is malformed or before the
+    """Returns the first and last ms of a time: a day or a minute is a range. None if it is malformed or ends before the
     epoch.
 
     ``zone``: for times without one, None is the local one.
@@ -170,7 +170,11 @@ def _local(moment: datetime, zone: tzinfo | None) -> datetime:
 
 
 def _day(day: date, zone: tzinfo | None) -> tuple[int, int] | None:
-    first = _local(datetime.combine(day, datetime.min.time()), zone)
-    after = _local(datetime.combine(day + timedelta(days=1), datetime.min.time()), zone)
-    start, end = ((moment - _EPOCH) // timedelta(milliseconds=1) for moment in (first, after))
-    return (start, end - 1) if start >= 0 else None
+    start = _midnight(day, zone)
+    # After the last day of `datetime`, often written for no end, there is no midnight.
+    end = start + DAY_MS if day == date.max else _midnight(day + timedelta(days=1), zone)
+    return (max(start, 0), end - 1) if end > 0 else None
+
+
+def _midnight(day: date, zone: tzinfo | None) -> int:
+    return (_local(datetime.combine(day, datetime.min.time()), zone) - _EPOCH) // timedelta(milliseconds=1)

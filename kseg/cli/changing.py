@@ -3,18 +3,23 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from itertools import chain
 
 import click
 
 from kseg.changes.apply import Keeping
-from kseg.changes.driver.command import ChangeOptions, MakePlanner, Messages, Outcome, places_at, run
+from kseg.changes.driver.command import ChangeOptions, MakePlanner, Messages, Outcome, run
 from kseg.changes.plan import Plan
 from kseg.cli import ARGUMENTS
-from kseg.cli.options import CommandFunction, Decorator, color, form, gathered, report_problems, usage_errors
-from kseg.errors import PathError
-from kseg.node.paths import expanded
-from kseg.node.topics import unknown_topics
+from kseg.cli.options import (
+    CommandFunction,
+    Decorator,
+    check_topics,
+    color,
+    form,
+    gathered,
+    report_problems,
+    usage_errors,
+)
 from kseg.options.declaration import CHANGES, OUTPUT, Option, PathKind
 from kseg.output.changes import JsonPlans, PlanPrinter, RetentionPrinter, TextPlans
 from kseg.output.notices import Color, Presentation
@@ -161,13 +166,7 @@ def run_change(
     notices = presentation.notices()
     with archives_at(() if change.output is None else paths, current_spool()) as archives:
         paths = paths if change.output is None else places_of(archives)
-        topics = click.get_current_context().params.get("topics") or ()
-        places = places_at(expanded(paths)) if topics else {}
-        names, globs = unknown_topics(chain.from_iterable(places.values()), topics) if places else ([], [])
-        if names:
-            raise PathError(f"no partition of a topic that --topic names: {', '.join(names)}")
-        for glob in globs if len(globs) < len(topics) else ():  # if no topic matches at all, the command reports that
-            notices.warning(f"no topic matches --topic {glob}")
+        check_topics(paths, notices)
         keeps = change.keeping.keeps
         with open_printer(presentation, change.is_dry, keeps=keeps, is_explained=is_explained) as printer:
             printer.is_summary = is_explained

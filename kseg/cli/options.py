@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import wraps
+from itertools import chain
 from typing import Any
 
 import click
 
-from kseg.errors import RequestError
+from kseg.errors import PathError, RequestError
 from kseg.formats.compression import CODEC_NAMES
 from kseg.options import declaration
 from kseg.options.declaration import BYTES, HTML, OUTPUT, RESOURCES, Number, Option, PathKind, Value, option
@@ -350,13 +351,35 @@ spool_options = gathered("spool", lambda spool_dir, spool_bytes: Spool(spool_dir
 """As ``spool``: --spool-dir and --spool-bytes."""
 
 
+def check_topics(paths: Sequence[str], notices: Notices) -> None:
+    """Raises PathError if a name given as --topic is that of no topic at the paths; warns of globs that match none."""
+    topics = click.get_current_context().params.get("topics") or ()
+    if not topics:
+        return
+    from kseg.changes.driver.command import places_at
+    from kseg.node.paths import expanded
+    from kseg.node.topics import unknown_topics
+    from kseg.stores.remote.recognition import is_remote_storage
+
+    if any(Place(path).is_dir() and is_remote_storage(path) for path in paths):
+        return  # its topics are those of its objects
+    places = places_at(expanded(paths))
+    names, globs = unknown_topics(chain.from_iterable(places.values()), topics) if places else ([], [])
+    if names:
+        raise PathError(f"no partition of a topic that --topic names: {', '.join(names)}")
+    for glob in globs if len(globs) < len(topics) else ():  # if no topic matches at all, the command reports that
+        notices.warning(f"no topic matches --topic {glob}")
+
+
 def over_archives(paths: Sequence[str], spool: Spool, notices: Notices, work: Callable[[tuple[str, ...]], int]) -> int:
     """Calls ``work`` with the paths; archives are replaced by their log directories and partitions. Returns the status.
 
     Problems of an archive are reported after the work; the status is then at least 1.
     """
     with archives_at(paths, spool) as found:
-        status = work(tuple(places_of(found)))
+        places = tuple(places_of(found))
+        check_topics(places, notices)
+        status = work(places)
         return max(status, int(report_problems(found, notices)))
 
 

@@ -103,6 +103,7 @@ def command(
         archives_at(others, spool, is_live=options.is_live) as replicas,
     ):
         remote = RemoteChoice(read_private_keys(options.private_keys), options.topics, tuple(found))
+        cli.check_topics(found, presentation.notices())
         if len(replicas) > 1:
             raise click.UsageError(f"--against matches {len(replicas)} paths")
         against = replicas[0] if replicas else None

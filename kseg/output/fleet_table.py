@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from kseg.formats.json_values import name_of
 from kseg.output.notices import Paint, on_one_line
 from kseg.output.terminal import Columns, columns_of
 from kseg.quantities import MINUTES, plural, shown_bytes, shown_time
@@ -68,7 +69,7 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
     for form in row["forms"]:
         codecs[form["format"]].add(form["compression"])
     forms = [f"{name} {'+'.join(sorted(used))}" for name, used in sorted(codecs.items())]
-    path = path_text(row["path"]).rstrip("/")
+    path = name_of(row["path"]).rstrip("/")
     name = directory_name(path)
     if name.isdigit():  # as Aiven's plugin names partitions, in a folder of the topic
         name = f"{os.path.basename(os.path.dirname(path))}/{name}"
@@ -113,12 +114,7 @@ def sorted_rows(rows: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
             return _LARGEST_TIME if is_rising else -1
         if isinstance(value, dict) and "dirtyBytes" in value:
             return value["dirtyBytes"] or 0
-        return value if isinstance(value, int) else path_text(value)
+        return value if isinstance(value, int) else name_of(value)
 
-    by_name = sorted(rows, key=lambda row: path_text(row["path"]))
+    by_name = sorted(rows, key=lambda row: name_of(row["path"]))
     return sorted(by_name, key=key, reverse=not is_rising)
-
-
-def path_text(path: Any) -> str:
-    """Returns the path of a summary, which is an object of base64 if it is not UTF-8."""
-    return path if isinstance(path, str) else str(path["base64"])

@@ -132,7 +132,7 @@ def lines(sort: str, width: int = 200) -> list[str]:
     ("sort", "first"),
     [
         ("name", "a-0"), ("size", "b-0"), ("segments", "a-0"), ("batches", "b-0"), ("records", "b-0"),
-        ("damage", "a-0"), ("oldest", "b-0"), ("newest", "a-0"), ("cleaner", "w=="),
+        ("damage", "a-0"), ("oldest", "b-0"), ("newest", "a-0"), ("cleaner", "\\udcff"),
     ],
 )  # fmt: skip
 def test_the_order(sort: str, first: str) -> None:

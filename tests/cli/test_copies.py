@@ -175,6 +175,18 @@ def test_a_replica_in_sync_that_is_given_must_have_the_range(
         assert following == [salvage(logs)]
 
 
+def test_nothing_is_cut_where_bytes_were_inserted(nodes: Nodes, kseg: Kseg) -> None:
+    """The copy that was cut would be behind the other one."""
+    logs, other, _ = nodes([1, 2], [])
+    log = logs / PARTITION / LOG
+    whole, at = log.read_bytes(), ends(log)[0]
+    log.write_bytes(whole[:at] + bytes(100) + whole[at:])
+    following = [argv for argv in judged(kseg, logs, other)[1] if argv[-1] == f"{logs}/{PARTITION}"]
+    assert following == [filled(logs, other)]
+    kseg(*following[0][1:]).expect(0)
+    assert log.read_bytes() == whole
+
+
 def test_a_copy_out_of_sync_that_has_the_range_fills_it(nodes: Nodes, kseg: Kseg) -> None:
     logs, short, other = nodes([], [1])
     shorten(short / PARTITION / LOG, 47)

@@ -123,7 +123,7 @@ _OF_METADATA = frozenset({
 """Findings of the metadata log that a new snapshot repairs, where no other node has it."""
 _OF_SNAPSHOTS = frozenset({"bad-metadata-snapshot", "metadata-snapshot-mismatch"})
 _FOREIGN = "foreign-batches"
-_ORDER = {"undo": 0, "recover": 1, "reindex": 2}
+_ORDER = {"undo": 0, "restore": 1, "recover": 2, "reindex": 3}
 """The order of commands: side files are rebuilt after a recovery; a log directory comes after its partitions."""
 
 
@@ -424,6 +424,11 @@ class Repairs:
                 if not is_full:
                     options, _ = _least_removing(rebuilt.target, options, is_decided=False)
                 recover.add(options, rebuilt.codes)
+        for (path, _), one in list(loading.items()):
+            if one.options.keys() >= {"--undelete", "--from-replica"}:  # kseg restore takes no replica
+                options, _ = _least_removing(one.target, _UNDELETE, is_decided=False)
+                loading[path, "restore"] = _Wanted(one.target, "restore", options, one.codes)
+                del one.options["--undelete"]
         covered = {(other, one.verb) for one in loading.values() for other in one.others}
         return list(_joined(one for key, one in loading.items() if key not in covered or one.others))
 

@@ -125,6 +125,8 @@ def test_deleted_files_are_taken_back_before_the_rest_comes_from_a_copy(
     logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repairs.RepairTarget, "holds_only_copies", True)
+    filling = SimpleNamespace(is_known=True, is_refused=False, removed=0)
+    monkeypatch.setattr(repairs.RepairTarget, "outcome", lambda *_: filling)
     judged, partition = Repairs(), str(logs / "a-0")
     behind = found("leader-copy-behind", logs / "a-0")._replace(details={"other": "/copy/a-0"})
     judged.with_repairs([found("leftover-holds-data", logs / "a-0", ".log.deleted"), behind])

@@ -200,7 +200,7 @@ class RepairTarget:
             missing = [gap for plan in plans for gap in plan.gaps]
             end = min(ends, default=None)
             is_refused = self.partition is not None and bool(recording.errors)
-            self._outcomes[key] = DryRun(bool(plans), is_refused, removed, end, taken, missing)
+            self._outcomes[key] = DryRun(any(plans), is_refused, removed, end, taken, missing)
         return self._outcomes[key]
 
     @cached_property

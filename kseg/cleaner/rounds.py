@@ -5,7 +5,7 @@ import mmap
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -448,18 +448,15 @@ class Round:
         advance: Callable[[int], None] = (lambda _: None) if watcher is None else watcher.advance
         for segment in self._with_aborted:
             segment.aborted()  # now: the caller may replace files while groups are made
-        with (
-            closing(log.CleaningThreads(self._settings.jobs)) as workers,
-            closing(self._map(workers, advance)) as offset_map,
-        ):
+        with self._mapped(advance) as (offset_map, workers):
             for group in self.grouped():
                 folder = self._make_folder() if self._make_folder else None
                 yield self.clean(group, folder, offset_map, workers, transactions, advance)
 
     def survey(self) -> None:
         """Finds ``end`` and ``keys`` without cleaning. Raises DamagedError, OSError."""
-        with closing(log.CleaningThreads(self._settings.jobs)) as workers:
-            self._map(workers, lambda _: None).close()
+        with self._mapped(lambda _: None):
+            pass
 
     def check_the_rest(self) -> None:
         """Verifies the checksums of segments that are copied but not in the offset map. Raises DamagedError."""
@@ -470,23 +467,25 @@ class Round:
                 for _ in log.windows(segment.path, self._buffers):
                     pass
 
-    def _map(self, workers: log.CleaningThreads, advance: Callable[[int], None]) -> OffsetMap:
-        """Builds the offset map of the dirty part, or of as much as fits."""
-        found, offset_map, transactions = self._range, OffsetMap(self._settings.memory_bytes), log.CleanedTransactions()
-        keys = offset_map.keys
-        try:
+    @contextmanager
+    def _mapped(self, advance: Callable[[int], None]) -> Iterator[tuple[OffsetMap, log.CleaningThreads]]:
+        """Builds the offset map of the dirty part, or of as much as fits. The threads end before the map is freed:
+        after an error they are still at work with it."""
+        found, transactions = self._range, log.CleanedTransactions()
+        with (
+            closing(OffsetMap(self._settings.memory_bytes)) as offset_map,
+            closing(log.CleaningThreads(self._settings.jobs)) as workers,
+        ):
+            keys = offset_map.keys
             transactions.add(log.aborted_between(self._with_aborted, found.start, found.end))
             for segment in log.segments_between(self._segments, found.start, found.end):
                 if not map_keys(offset_map, segment, found.start, transactions, workers, self._buffers, advance):
                     break
                 end = min(self._behind[segment.base_offset], found.end)
                 keys.latest_offset = max(end - 1, keys.latest_offset)
-        except BaseException:
-            offset_map.close()
-            raise
-        self.end = max(keys.latest_offset + 1, found.start)
-        self.keys = len(offset_map)
-        return offset_map
+            self.end = max(keys.latest_offset + 1, found.start)
+            self.keys = len(offset_map)
+            yield offset_map, workers
 
     def grouped(self) -> list[list[log.CleanerSegment]]:
         """Returns the groups of segments that are cleaned into one, once ``end`` is known."""

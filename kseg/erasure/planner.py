@@ -265,7 +265,7 @@ class ErasurePlanner(Planner):
         )  # fmt: skip
         if stage is not None:
             check_free(found.directory, round(_GROWTH * sum(file_bytes(segment) for segment, _ in found.affected)))
-        with closing(OffsetMap(_MAP_BYTES)) as offset_map:
+        with closing(OffsetMap(_MAP_BYTES)) as offset_map, closing(workers):  # after an error they still use the map
             rewriting = Rewriting(self._criteria, found.producers, settings, offset_map, workers)
             for segment, matches in found.affected:
                 group = rewriting.rewrite(segment, matches, None if stage is None else stage.make_folder())

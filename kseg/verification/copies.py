@@ -204,7 +204,7 @@ class RepairTarget:
             missing = [gap for plan in plans for gap in plan.gaps]
             end = min(ends, default=None)
             is_refused = self.partition is not None and bool(recording.errors)
-            self._outcomes[key] = DryRun(bool(plans), is_refused, removed, end, taken, missing)
+            self._outcomes[key] = DryRun(any(plans), is_refused, removed, end, taken, missing)
         return self._outcomes[key]
 
     @cached_property
@@ -266,13 +266,13 @@ class RepairTarget:
         return min(found, key=lambda path: found[path], default=None)
 
     def _missing_with(self, copy: Copy) -> int | None:
-        """Returns how many offsets stay missing behind the damage after a recovery from a copy; None if it has none of
-        them."""
-        end = self.outcome({"--full": None}).end or 0
-        filled = self.outcome({"--from-replica": copy.path})
-        if not any(last >= end for last in filled.taken):
-            return None
-        return sum(last - max(first, end) + 1 for first, last in filled.missing if last >= end)
+        """Returns how many offsets stay missing behind the damage after a recovery from a copy; None if the copy has
+        none of them. If only bytes were inserted, none are missing."""
+        cut, filled = self.outcome({"--full": None}), self.outcome({"--from-replica": copy.path})
+        end = cut.end or 0
+        missing = sum(last - max(first, end) + 1 for first, last in filled.missing if last >= end)
+        is_whole = filled.is_known and cut.removed and not missing
+        return missing if is_whole or any(last >= end for last in filled.taken) else None
 
     def ended_in(self, producer_id: int, first_offset: int) -> str | None:
         """Returns the path of a longer copy that has the marker of a transaction which is open here; None if none

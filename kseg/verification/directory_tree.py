@@ -35,7 +35,7 @@ from kseg.verification.batches import BatchRule
 from kseg.verification.partition import CheckedSegment, CheckSettings, LogSpan, PartitionCheck, Rule
 from kseg.verification.report import Finding, Report, Totals
 from kseg.verification.rules import judge_file, rules_of
-from kseg.verification.side_files import misnamed_files
+from kseg.verification.side_files import judge_end, misnamed_files
 
 _ARCHIVE_DEPTH = 64
 """Levels of directories that are searched in an archive."""
@@ -347,7 +347,10 @@ def _judge_misnamed(partition: PartitionCheck, inside: DirectoryCheck) -> None:
         is_judged = _is_directory_of_others(partition.name, name) and inside.inside(path, paths.DEPTH - 1)
         if not is_judged and (paths.named_like_segment(name) or side_file(path) is not None):
             partition_check.add_unread(path, partition.report)
-    if partition.segments or log_directory.is_moved(partition.own_name):
+    if log_directory.is_moved(partition.own_name):
+        return
+    if partition.segments:
+        judge_end(partition, found)
         return
     # A broker keeps at least one segment, even if it is empty.
     names = partition.names

@@ -1,6 +1,7 @@
 """Classifies missing offsets of a partition: lost, removed by a salvage, or by the log cleaner, and what stops it."""
 
 import math
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -163,12 +164,14 @@ class Outlook(NamedTuple):
     """What a salvage of a damaged partition restores; only the rest is lost: the offset after its last batch, and the
     offsets before it that no batch has.
 
-    ``has_cuts``: some damaged bytes are cut out, not mended.
+    ``has_cuts``: some damaged bytes are cut out, not mended; ``sources``: path, first and last offset of what each file
+    gives to a segment.
     """
 
     next_offset: int
     missing: list[Range]
     has_cuts: bool
+    sources: list[tuple[str, int, int]]
 
     def still_missing(self, first: int, last: int) -> Range | None:
         """Returns the smallest range with all offsets of a range that stay missing, None if there are none."""
@@ -178,7 +181,7 @@ class Outlook(NamedTuple):
         return (min(a for a, _ in found), max(b for _, b in found)) if found else None
 
 
-NOTHING_RESTORED = Outlook(0, [], True)
+NOTHING_RESTORED = Outlook(0, [], True, [])
 
 
 def outlook_of(partition: PartitionCheck) -> Outlook:
@@ -207,7 +210,7 @@ def _outlook(partition: PartitionCheck) -> Outlook:
                 found = scan_segment(source, base, None, partition.buffers.scratch, partition.settings.jobs)
             ends = [(base, base), *((part.first, part.last + 1) for part in found.parts)]
             holes = [(end, first - 1) for (_, end), (first, _) in pairwise(ends) if end < first]
-            return Outlook(ends[-1][1], holes, bool(found.cuts))
+            return Outlook(ends[-1][1], holes, bool(found.cuts), [])
     start = BrokerStart(log_start_offset=partition.broker.log_start_offset or 0, jobs=partition.settings.jobs)
     return Outlook(*forecast_salvage(partition.directory, start, partition.buffers.scratch))
 
@@ -288,6 +291,7 @@ class Gaps:
             reach = cleaner_reach(batches_of(self._partition, reach), reach)
         lost = {segment.base_offset or 0: segment for segment in lost_segments(self._partition)}
         explained: dict[tuple[str, str], list[Gap]] = defaultdict(list)
+        held = self._partition.held_elsewhere
         for gap in self.found:
             code, severity, emptied = gap.code, None, None
             if gap.range in accepted:
@@ -300,7 +304,11 @@ class Gaps:
                 explained[gap.file, code].append(gap)
                 continue
             if code == TRUNCATED or of_cleaner is not None:
-                missing_after = outlook_of(self._partition).still_missing(gap.first, gap.last)
+                outlook = outlook_of(self._partition)
+                for path, first, last in outlook.sources if code == UNEXPLAINED else ():
+                    if first <= gap.last and gap.first <= last:
+                        held.append((os.path.basename(path), max(first, gap.first), min(last, gap.last)))
+                missing_after = outlook.still_missing(gap.first, gap.last)
                 if missing_after is None:
                     continue
                 gap = gap._replace(first=missing_after[0], last=missing_after[1])

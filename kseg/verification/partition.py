@@ -238,6 +238,8 @@ class PartitionCheck:
     """Where the oldest open transaction begins, once `ProducerRule` has ended."""
     cleaner_obstacle: str = ""
     """The damage that stops the log cleaner, once `CleanerRule` has found it."""
+    held_elsewhere: list[tuple[str, int, int]] = field(default_factory=list)
+    """Names of files, and the first and last offset of each gap that a salvage fills from them."""
     are_closed: bool = False
     """Whether no broker appends to the segments any more, even to the last."""
     outlook: "Outlook | None" = None

@@ -122,8 +122,10 @@ _OF_METADATA = frozenset({
 })  # fmt: skip
 """Findings of the metadata log that a new snapshot repairs, where no other node has it."""
 _OF_SNAPSHOTS = frozenset({"bad-metadata-snapshot", "metadata-snapshot-mismatch"})
+_OF_ENDS = ("-beyond-end", "-copy-behind")
+"""The last words of the codes that a lost end explains."""
 _FOREIGN = "foreign-batches"
-_ORDER = {"undo": 0, "recover": 1, "reindex": 2}
+_ORDER = {"undo": 0, "restore": 1, "recover": 2, "reindex": 3}
 """The order of commands: side files are rebuilt after a recovery; a log directory comes after its partitions."""
 
 
@@ -163,6 +165,8 @@ class Repairs:
         self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
         self._foreign: set[str] = set()
         """Partitions with batches of another one: their side files are evidence, so only a decision changes them."""
+        self._odd: set[str] = set()
+        """Partitions with findings that a lost end does not explain."""
         self._refused: set[str] = set()
         """Partitions that a broker does not load: only salvage changes these."""
 
@@ -230,6 +234,8 @@ class Repairs:
     def with_repair(self, finding: Finding) -> Finding:
         """Returns the finding with its ``repair`` and ``needs``; an alternative repair is added to its ``details``."""
         target = self.target_of(finding.file)
+        if target is not None and finding.severity != INFO and not finding.code.endswith(_OF_ENDS):
+            self._odd.add(target.path)
         if finding.code in _OF_TRANSACTIONS and "producerId" in finding.details:
             if (holder := self._holder_of(finding.file)) is not None:
                 finding = with_coordinator_facts(finding, holder)
@@ -259,8 +265,12 @@ class Repairs:
             return self._deciding(finding._replace(message=text), target, argv)
         if needs == TOPIC_ID and (topic_id := target.topic_id) is not None:
             options, needs = options | {"--topic-id": topic_id}, None
-        if "--from-replica" in options and "other" in finding.details:
-            options, needs = options | {"--from-replica": finding.details["other"]}, None
+        if "--from-replica" in options and (source := finding.details.get("other")) is not None:
+            options, needs = options | {"--from-replica": source}, None
+            # With findings that a lost end does not explain, the copies may have different records.
+            is_odd = target.path in self._odd or any(need[:2] == (DECISION, source) for need in self._needs)
+            if is_odd and finding.code == "leader-copy-behind" and not target.outcome(options).is_known:
+                return self._deciding(finding, target, ["kseg", "verify", "--against", named_path(source), target.path])
         if target.is_07:
             if "--mode" in options and not kind.is_cut:
                 return self._needing(finding, DECISION, target)
@@ -424,6 +434,11 @@ class Repairs:
                 if not is_full:
                     options, _ = _least_removing(rebuilt.target, options, is_decided=False)
                 recover.add(options, rebuilt.codes)
+        for (path, _), one in list(loading.items()):
+            if one.options.keys() >= {"--undelete", "--from-replica"}:  # kseg restore takes no replica
+                options, _ = _least_removing(one.target, _UNDELETE, is_decided=False)
+                loading[path, "restore"] = _Wanted(one.target, "restore", options, one.codes)
+                del one.options["--undelete"]
         covered = {(other, one.verb) for one in loading.values() for other in one.others}
         return list(_joined(one for key, one in loading.items() if key not in covered or one.others))
 

@@ -1,5 +1,6 @@
 """Checks the files beside the segments of a partition: checkpoints, leftovers, pending changes, single side files."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -71,11 +72,18 @@ def judge_leftovers(partition: PartitionCheck) -> None:
             unknown.append(name)
     if unknown:
         partition.report.add("unknown-file", partition.name, unknown_text(unknown))
-    if not partition.own_name.endswith("-delete"):
-        _leftovers(partition, [name for name in odd if name.endswith(suffixes.LEFTOVER_SUFFIXES)])
+    if partition.own_name.endswith("-delete"):
+        return
+    told = _leftovers(partition, [name for name in odd if name.endswith(suffixes.LEFTOVER_SUFFIXES)])
+    told |= {segment.file.name for segment in partition.segments}
+    for name, first, last in partition.held_elsewhere:
+        if name not in told and not name.endswith(suffixes.LOG):
+            text = f"offsets {first} to {last} are in {name}, and in no segment"
+            _add_lost(partition, partition.name, text, first, last, ERROR)
 
 
-def _leftovers(partition: PartitionCheck, names: list[str]) -> None:
+def _leftovers(partition: PartitionCheck, names: list[str]) -> set[str]:
+    """Returns the names of those with records that no other file has."""
     names = [name for name in names if not name.endswith(".checkpoint.deleted")]
     deleted = [name for name in names if name.endswith(suffixes.DELETED)]
     cleaned = [name for name in names if name.endswith(suffixes.CLEANED)]
@@ -87,11 +95,11 @@ def _leftovers(partition: PartitionCheck, names: list[str]) -> None:
             text, details = f"files: {len(found)} ({some(found)})", {"count": len(found)}
             partition.report.add(code, partition.path(found[0]), text, details=details)
     placed = _judge_swaps(partition, [name for name in swaps if name not in undone])
-    for name in [*deleted, *cleaned, *undone]:
-        if ".log." in name:
-            _judge_lost(partition, _extent(partition, name), placed)
+    logs = [name for name in (*deleted, *cleaned, *undone) if ".log." in name]
+    told = {name for name in logs if _judge_lost(partition, _extent(partition, name), placed)}
     if deleted and any(segment.is_damaged for segment in partition.segments):
         _judge_copies(partition)
+    return told
 
 
 def _judge_swaps(partition: PartitionCheck, names: list[str]) -> list[_Extent]:
@@ -141,23 +149,25 @@ def _judge_copies(partition: PartitionCheck) -> None:
                 _add_lost(partition, partition.path(name), text, first, last, None)
 
 
-def _judge_lost(partition: PartitionCheck, file: _Extent, placed: list[_Extent]) -> None:
-    """Reports if a start removes records that no other file has."""
+def _judge_lost(partition: PartitionCheck, file: _Extent, placed: list[_Extent]) -> bool:
+    """Reports if a start removes records that no other file has, and returns whether it does."""
     held = [(log.base, log.last + 1) for log in placed]
     held += [(segment.base_offset or 0, segment.next_offset or 0) for segment in partition.segments]
     held.sort()
     # Below the log start, retention deletes records; without segments there is no log start.
     if file.last < 0 or (held and file.last < held[0][0]):
-        return
+        return False
     end = max((after for _, after in held), default=0)
     is_held = any(base <= file.last and file.first < after for base, after in held)
     is_cleaned = partition.is_compacted or (not is_held and shows_cleaning(partition))
-    if file.last >= end or not (is_held or is_cleaned):
+    is_lost = file.last >= end or not (is_held or is_cleaned)
+    if is_lost:
         first = max(file.first, end) if file.last >= end else file.first
         text = f"offsets {first} to {file.last} are in no other file of the partition, and a start removes it"
         # A recovery or a truncation by the leader also leaves .deleted files, but no other ones.
         severity = None if file.name.endswith(suffixes.DELETED) else ERROR
         _add_lost(partition, partition.path(file.name), text, first, file.last, severity)
+    return is_lost
 
 
 def _add_lost(partition: PartitionCheck, path: str, text: str, first: int, last: int, severity: str | None) -> None:
@@ -180,6 +190,15 @@ def _extent(partition: PartitionCheck, name: str) -> _Extent:
     except KsegError as error:
         partition.report.add("unknown-file", partition.path(name), str(error))
     return _Extent(name, _base(name) or 0, first, last)
+
+
+def judge_end(partition: PartitionCheck, misnamed: list[str]) -> None:
+    """Reports misnamed files with batches that go on where the log ends."""
+    end = partition.segments[-1].next_offset or 0
+    for path, first, last in outlook_of(partition).sources if misnamed else ():
+        if first <= end <= last and (name := os.path.basename(path)) in misnamed:
+            text = f"offsets {end} to {last} are in {name}, and in no segment"
+            _add_lost(partition, partition.name, text, end, last, None)
 
 
 def misnamed_files(partition: PartitionCheck) -> list[str]:

@@ -1,6 +1,8 @@
 """Cleaning with several threads gives the same bytes as with one; the kernel handles old messages like Python does."""
 
+import errno
 import random
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from cleaner.building import TRANSACTIONAL, NewRecord, build_marker, build_messa
 from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import new_records, write_log
 from kseg.changes.quarantine import staging
+from kseg.cleaner import rounds
 from kseg.cleaner.log import CleanedTransactions, CleaningThreads, Window, read_segments, windows
 from kseg.cleaner.planner import Compactor
 from kseg.cleaner.rounds import OffsetMap, map_keys, memory_for
@@ -119,6 +122,26 @@ def test_damage_that_a_thread_finds_ends_it(tmp_path: Path) -> None:
         with pytest.raises(KsegError, match="does not fit the batch"):
             cleaned(tmp_path / "t-0", tmp_path / f"out{jobs}", jobs)
     assert path.exists()
+
+
+def test_no_thread_uses_the_offset_map_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory is free then."""
+    batches = [build_record_batch(new_records([(b"%d" % i, b"")], i)) for i in range(3 * FRAMES_PER_CALL)]
+    write_log(tmp_path / "t-0", batches, 1 << 30)
+    began, closed, used, real = list[object](), list[OffsetMap](), list[OffsetMap](), OffsetMap.close
+
+    def failing(*_: object) -> None:
+        began.append(None)
+        if len(began) > 1:
+            time.sleep(0.2)
+            used.extend(closed)
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(OffsetMap, "close", lambda one: closed.append(one) or real(one))
+    monkeypatch.setattr(rounds, "filter_window", failing)
+    with pytest.raises(OSError, match="no space left"):
+        cleaned(tmp_path / "t-0", tmp_path / "out", 3)
+    assert (len(closed), used) == (1, [])
 
 
 # What becomes of transaction markers, whose delete horizon is counted from when nothing else is left of them.

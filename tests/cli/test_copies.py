@@ -15,7 +15,7 @@ from kseg.decoders.framed import FramedRecord, framed
 from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.formats.control import control_record
 from kseg.formats.record_batch import KRAFT_VOTERS, build_batch
-from segment.segments import spans
+from segment.segments import sealed, spans
 from verification.log_directories import edited
 
 LOG = f"{0:020}.log"
@@ -175,6 +175,18 @@ def test_a_replica_in_sync_that_is_given_must_have_the_range(
         assert following == [salvage(logs)]
 
 
+def test_nothing_is_cut_where_bytes_were_inserted(nodes: Nodes, kseg: Kseg) -> None:
+    """The copy that was cut would be behind the other one."""
+    logs, other, _ = nodes([1, 2], [])
+    log = logs / PARTITION / LOG
+    whole, at = log.read_bytes(), ends(log)[0]
+    log.write_bytes(whole[:at] + bytes(100) + whole[at:])
+    following = [argv for argv in judged(kseg, logs, other)[1] if argv[-1] == f"{logs}/{PARTITION}"]
+    assert following == [filled(logs, other)]
+    kseg(*following[0][1:]).expect(0)
+    assert log.read_bytes() == whole
+
+
 def test_a_copy_out_of_sync_that_has_the_range_fills_it(nodes: Nodes, kseg: Kseg) -> None:
     logs, short, other = nodes([], [1])
     shorten(short / PARTITION / LOG, 47)
@@ -185,6 +197,21 @@ def test_a_copy_out_of_sync_that_has_the_range_fills_it(nodes: Nodes, kseg: Kseg
     assert following == [filled(logs, other)]
     kseg(*following[0][1:]).expect(0)
     assert (logs / PARTITION / LOG).read_bytes() == whole
+
+
+def test_a_copy_with_another_record_is_not_filled(nodes: Nodes, kseg: Kseg) -> None:
+    logs, other, _ = nodes([1, 2], [])
+    log = logs / PARTITION / LOG
+    shorten(log, 1)
+    data, first = log.read_bytes(), ends(log)[0]
+    log.write_bytes(sealed(data[: first - 5] + b"x" + data[first - 4 : first]) + data[first:])
+    log.with_suffix(".index").unlink()
+    errors, following = judged(kseg, logs, other)
+    assert filled(logs, other) not in following
+    (behind,) = (row for row in errors if row["code"] == "leader-copy-behind" and row["file"] == f"{logs}/{PARTITION}")
+    against = ["kseg", "verify", "--against", f"{other}/{PARTITION}", f"{logs}/{PARTITION}"]
+    assert (behind["needs"], behind["details"]["otherRepair"]) == ("decision", against)
+    assert b": error: replicas-diverge: " in kseg(*against[1:]).out
 
 
 def test_copies_that_part_ways_fill_nothing(nodes: Nodes, kseg: Kseg) -> None:

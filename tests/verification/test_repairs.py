@@ -121,6 +121,21 @@ def test_a_replica_that_was_compared_fills_the_gaps_too(logs: Path) -> None:
     assert [need.path for need in repairs.needs()] == [str(logs / "a-1")]
 
 
+def test_deleted_files_are_taken_back_before_the_rest_comes_from_a_copy(
+    logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repairs.RepairTarget, "holds_only_copies", True)
+    filling = SimpleNamespace(is_known=True, is_refused=False, removed=0)
+    monkeypatch.setattr(repairs.RepairTarget, "outcome", lambda *_: filling)
+    judged, partition = Repairs(), str(logs / "a-0")
+    behind = found("leader-copy-behind", logs / "a-0")._replace(details={"other": "/copy/a-0"})
+    judged.with_repairs([found("leftover-holds-data", logs / "a-0", ".log.deleted"), behind])
+    assert commands(judged) == [
+        ["kseg", "restore", "--undelete", partition],
+        ["kseg", "recover", "--from-replica", "/copy/a-0", partition],
+    ]
+
+
 @pytest.mark.parametrize("file", ["-", "passwd", "a-0/evidence.log"])
 def test_a_file_that_no_command_changes_has_no_repair(file: str, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream, and files that are none of a broker, beside partitions or in one: nor does the directory for them."""

@@ -56,6 +56,23 @@ def test_a_segment_that_recovery_has_cut_off(folder: Path, leftover: str, severi
     assert found.one(f"leftover-{leftover[1:]}").severity == "info"
 
 
+@pytest.mark.parametrize(
+    ("base", "severity", "text"),
+    [
+        (46, "error", "offsets 46 to 75 are in copy.bak"),
+        (116, "warning", "offsets 116 to 149 are in copy.bak"),
+        (0, None, ""),
+    ],
+)
+def test_a_segment_under_a_name_that_no_broker_uses(folder: Path, base: int, severity: str | None, text: str) -> None:
+    """No gap tells of it, as a salvage takes it back. Retention may have deleted what lies before the log."""
+    file(folder, base).rename(folder / "copy.bak")
+    found = [each for each in check(folder).findings if each.code == "leftover-holds-data"]
+    assert [(each.file, each.severity, each.message) for each in found] == [
+        (str(folder), severity, f"{text}, and in no segment") for _ in range(bool(severity))
+    ]
+
+
 def test_a_segment_that_is_missing_between_others(folder: Path, tmp_path: Path) -> None:
     mark(folder, 46, ".deleted")
     assert check(folder).one("leftover-holds-data").offset == 46

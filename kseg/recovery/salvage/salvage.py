@@ -74,12 +74,14 @@ def plan_salvage(
     return make_attempt(batch_filter, rejected, keeps_snapshots).plan()
 
 
-def forecast_salvage(directory: str, start: BrokerStart, scratch: Scratch) -> tuple[int, list[tuple[int, int]], bool]:
-    """Decides only which batches each segment gets; of most intact batches it reads the headers. Raises as
-    `plan_salvage`.
+Forecast = tuple[int, list[tuple[int, int]], bool, list[tuple[str, int, int]]]
+"""The offset after the last batch, the missing offsets before it, whether damaged bytes are cut out; and path, first
+and last offset of what each file gives to a segment."""
 
-    Returns the offset after the last batch, the missing offsets before it, and whether damaged bytes are cut out.
-    """
+
+def forecast_salvage(directory: str, start: BrokerStart, scratch: Scratch) -> Forecast:
+    """Decides only which batches each segment gets; of most intact batches it reads the headers. Raises as
+    `plan_salvage`."""
     start = replace(start, interval_bytes=DEFAULT_INTERVAL_BYTES)  # no index is built
     return Attempt(directory, start, scratch, lambda: False, BatchFilter()).forecast()
 
@@ -173,7 +175,7 @@ class Attempt:
         load.rebuild()
         return self._finished(gaps)
 
-    def forecast(self) -> tuple[int, list[tuple[int, int]], bool]:
+    def forecast(self) -> Forecast:
         """Returns the result of `forecast_salvage`."""
         self._assemble()
         segments = self._without_stranded_end()
@@ -181,7 +183,9 @@ class Attempt:
             self._recorded(draft)
         holes = _gaps_of([draft for draft in self.drafts if draft in segments or draft.is_changed], False)
         next_offset = max((draft.next_offset for draft in segments), default=0)
-        return next_offset, holes, not all(cut.loss.batches for cut in self._result.cuts)
+        sources = [(part.path, part.first, part.last) for draft in segments for part in draft.extra]
+        sources += [(one.path, one.parts[0].first, one.parts[-1].last) for one in segments if len(one.parts)]
+        return next_offset, holes, not all(cut.loss.batches for cut in self._result.cuts), sources
 
     def fill(self) -> None:
         """Puts batches that only another replica has into the segments, and takes those with wrong offsets out."""

@@ -203,6 +203,15 @@ def test_the_log_starts_where_the_checkpoint_says(content: str, start: int, told
     assert fetch(log, start).records
 
 
+def test_a_start_beyond_all_batches_is_disregarded_even_if_the_last_segment_has_none(tmp_path: Path) -> None:
+    source, path = TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "dplain-0"
+    shutil.copytree(source, path, ignore=shutil.ignore_patterns(f"{0:020}.*"))
+    (path / f"{116:020}.log").write_bytes(b"nonsense" * 20)
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\ndplain 0 999\n")
+    log = log_of(path)
+    assert [result(log.find_offset(time, False)).offset for time in (LATEST, -2)] == [116, 46]
+
+
 def test_a_log_is_scanned_only_as_far_as_is_asked_for() -> None:
     log = log_of(TESTDATA / "kafka-0.8.2.2/codecs/compact-0")
     fetch(log, 0, 1)

@@ -17,9 +17,11 @@ import kseg
 from api.consumed import CONSUMED, TESTDATA, id_of, partition_of, rows_of
 from kseg.api.archives import readable
 from kseg.pytest_plugin import KsegLog
+from kseg.serving import logs
 from kseg.serving.answers import Records
 from kseg.serving.catalog import Catalog
 from kseg.serving.logs import LATEST, MAX_TIMESTAMP, OUT_OF_RANGE, FetchAnswer, FoundOffset, ServedLog, Steps
+from kseg.stores.place import Place
 from serving.peer import consumed
 from stores.remote.stores import keys
 
@@ -220,7 +222,10 @@ def test_a_log_is_scanned_only_as_far_as_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("variant", ["plain", "zstd", "both"])
-def test_remote_segments_are_joined_with_local_ones(variant: str, tmp_path: Path) -> None:
+def test_remote_segments_are_joined_with_local_ones(
+    variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "_OPEN_SOURCES", 1)
     folder = TESTDATA / "remote" / variant
     (truth,) = (path for path in (folder / "truth").glob("*.ru.jsonl.gz") if "t-int" not in path.name)
     wanted = [json.loads(line)["offset"] for line in gzip.decompress(truth.read_bytes()).splitlines()]
@@ -232,6 +237,8 @@ def test_remote_segments_are_joined_with_local_ones(variant: str, tmp_path: Path
         result(log.complete())
         found = fetch(log, log.log_start, 1 << 30)
         (tmp_path / "all.log").write_bytes(_served_bytes(catalog, found.records))
+        remote = [each.path for each in found.records.ranges if Place(each.path).tree is not None]
+        assert [*catalog.segments._held] == remote[-1:]  # the last one stays open
         catalog.segments.close()
     got = [
         record.offset

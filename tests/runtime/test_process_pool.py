@@ -69,7 +69,7 @@ def test_each_ticket_is_taken_once() -> None:
         child.end()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("work", [send_and_fail, send_and_die])
 def test_a_process_that_fails_says_so_after_what_it_sent(work: Callable[[Callable[[Any], None]], None]) -> None:
     child = Child(work, [])

@@ -76,7 +76,8 @@ def pytest_make_collect_report(
 @pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests against real brokers are skipped, with the reason, where Java or Maven is missing. Of a test that is marked
-    as sampled(n), only each n-th case is quick.
+    as sampled(n), only each n-th case is quick: if n has a factor in common with the number of values of a parameter,
+    some of these are in no quick case.
     """
     seen = Counter[str]()
     for item in items:

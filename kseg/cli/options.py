@@ -197,7 +197,7 @@ def cli_option(declared: Option, destination: str, default: Any = None) -> Decor
         settings |= {"is_flag": False, "flag_value": declared.flag_value}
     default = declared.default if declared.default is not None else default
     if kind is not bool and default is not None and not declared.is_many and not (declared.is_switch and not default):
-        settings |= {"default": default, "show_default": declared.shows_default}
+        settings |= {"default": default, "show_default": kind is not BYTES}  # the help has it in words
     shown = declared.metavar or (kind.metavar if isinstance(kind, Value) else "")
     if words := _COMPLETIONS.get(shown):
         settings["shell_complete"] = lambda ctx, _param, begun: [each for each in words(ctx) if each.startswith(begun)]
@@ -284,12 +284,12 @@ def color(subject: str) -> Option:
     """--color; the help starts with the ``subject``."""
     text = f"{subject}; auto: on a terminal, unless NO_COLOR is set."
     words = ("auto", "always", "never")
-    return Option("--color", OUTPUT, text, words, default=words[0], shows_default=True)
+    return Option("--color", OUTPUT, text, words, default=words[0])
 
 
 def form(text: str, *words: str) -> Option:
     """--format, with these words."""
-    return Option("--format", OUTPUT, text, words, default=words[0], shows_default=True)
+    return Option("--format", OUTPUT, text, words, default=words[0])
 
 
 output_options = with_options({
@@ -310,7 +310,7 @@ class Engine:
 
     is_spark: bool = option(
         "--engine", RESOURCES, "spark: run on Apache Spark, with the same results.", ("local", "spark"), shown="local",
-        shows_default=True, is_switch=True,
+        is_switch=True,
     )  # fmt: skip
     master: str | None = option(
         "--master", RESOURCES, "The cluster of --engine spark, such as spark://host:7077.", metavar="URL"

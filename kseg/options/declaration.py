@@ -72,7 +72,6 @@ class Option:
     kind: Any = str
     metavar: str | None = None
     default: Any = None
-    shows_default: bool = False
     is_many: bool = False
     is_switch: bool = False
     flag_value: Any = None
@@ -322,7 +321,7 @@ def era(oldest: str = "0.7", text: str = "Follow the rules of this release of Ka
 
     newest = ".".join(map(str, NEWEST))
     text = f"{text.removesuffix('.')}, {oldest} to {newest}."
-    return option("--era", INPUT, text, VERSION, factory=era_rules, shown=newest, shows_default=True)
+    return option("--era", INPUT, text, VERSION, factory=era_rules, shown=newest)
 
 
 # Options without a default of their own: each call returns a new field.
@@ -354,7 +353,7 @@ live = partial(
 isolation = partial(
     option, "--isolation", INPUT,
     "read_committed omits aborted transactions, and everything from the last stable offset on.",
-    ("read_uncommitted", "read_committed"), shown="read_uncommitted", shows_default=True, is_switch=True,
+    ("read_uncommitted", "read_committed"), shown="read_uncommitted", is_switch=True,
 )  # fmt: skip
 
 
@@ -375,7 +374,7 @@ def patterns(names: str, text: str) -> Any:
 
 def form(*words: str, text: str = "Form of the output.") -> Any:
     """--format, with these words; the first is the default."""
-    return option("--format", OUTPUT, text, words, default=words[0], shows_default=True)
+    return option("--format", OUTPUT, text, words, default=words[0])
 
 
 def now(text: str = "Use this time as the current time, as 2026-01-31 (local) or -2h.") -> Any:

@@ -207,7 +207,6 @@ class RepairOptions:
         "broker: as a broker's start after an unclean shutdown; salvage: remove only damaged bytes.",
         (BROKER, SALVAGE),
         default=BROKER,
-        shows_default=True,
     )
     records: str | None = option(
         "--records",
@@ -248,10 +247,9 @@ class RepairOptions:
     max_message_bytes: int = option(
         "--max-message-bytes",
         RULES,
-        "Larger messages count as damaged, as for a broker of --era 0.8.1 to 0.10.2.",
+        "Larger messages count as damaged, as for a broker of --era 0.8.1 to 0.10.2 (1000012).",
         BYTES,
         default=DEFAULT_MESSAGE_LIMIT_BYTES,
-        shows_default=True,
     )
     topics: tuple[str, ...] = declaration.topics()
     interval_bytes: int | None = declaration.index_interval()

@@ -30,7 +30,7 @@ class ServeOptions:
     paths: Sequence[str]
     listen: tuple[str, int] = option(
         "--listen", RESOURCES, "Listen on this address; port 0: any free one.", _ADDRESS, ("127.0.0.1", 9092),
-        shown="127.0.0.1:9092", shows_default=True,
+        shown="127.0.0.1:9092",
     )  # fmt: skip
     advertise: tuple[str, int] | None = option(
         "--advertise", RESOURCES, "Tell clients this address; default: the one by which they come.", _ADDRESS
@@ -38,7 +38,7 @@ class ServeOptions:
     topics: Sequence[str] = declaration.topics()
     is_deep: bool = option(
         "--level", RULES, "deep: leave out batches whose records cannot be read, at which clients stop.",
-        ("full", "deep"), shown="full", shows_default=True, is_switch=True,
+        ("full", "deep"), shown="full", is_switch=True,
     )  # fmt: skip
     private_keys: tuple[str, ...] = declaration.private_keys()
 

@@ -217,7 +217,6 @@ class VerifyOptions:
         "quick: headers; full: also checksums and side files; deep: also every record.",
         LEVELS,
         default="full",
-        shows_default=True,
     )
     against: str | None = option(
         "--against",
@@ -243,9 +242,7 @@ class VerifyOptions:
     ignored: tuple[str, ...] = option(
         "--ignore", RULES, "Omit findings with this code; may be repeated.", metavar="CODE", is_many=True
     )
-    fail_on: str = option(
-        "--fail-on", RULES, "Lowest severity with exit status 1.", (ERROR, WARNING), default=ERROR, shows_default=True
-    )
+    fail_on: str = option("--fail-on", RULES, "Lowest severity with exit status 1.", (ERROR, WARNING), default=ERROR)
     severity: str | None = option(
         "--severity",
         RULES,

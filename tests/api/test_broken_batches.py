@@ -55,3 +55,13 @@ def test_without_asking_they_are_left_out_and_told_once(caplog: pytest.LogCaptur
     assert (lost.position, lost.code, lost.topic) == (items[0].position, "crc-mismatch", "dplain")
     assert sum("left out" in each.getMessage() for each in caplog.records) == 2  # one for each scan
     assert pickle.loads(pickle.dumps(scan)).skipped == []
+
+
+@pytest.mark.parametrize("code", ["cut-message-set", "inner-crc-mismatch"])
+def test_a_compressed_message_with_wrong_or_missing_ones_is_told(code: str) -> None:
+    pytest.importorskip("pyarrow")
+    (path,) = (TESTDATA / "damaged/findings" / code).glob("*-0")
+    scan = kseg.scan(path, on_damage="skip")
+    scan.to_arrow()
+    broken = {item.position for item in kseg.open(path) if code in [each.code for each in item.check()]}
+    assert {each.position for each in scan.skipped if each.code == code} == broken != set()

@@ -219,6 +219,9 @@ def test_an_output_lies_outside_of_logs(tmp_path: Path) -> None:
     path = copied(HEALTHY, tmp_path)
     with pytest.raises(kseg.PathError, match="is inside the partition"):
         kseg.convert(path, output=path / "new")
+    logs = copied(LOG_DIRECTORY, tmp_path)
+    with pytest.raises(kseg.PathError, match="is inside the log directory"):
+        kseg.convert(logs, to="csv", output=logs)
     with pytest.raises(kseg.RequestError, match="keep"):
         kseg.convert(path, output=tmp_path / "new", keep=False)
 

@@ -30,7 +30,9 @@ def store(tmp_path: Path) -> Iterator[str]:
 @pytest.mark.parametrize(
     "glob", ["logs/*gzip-0", "l*/librdkafka-gz[a-z]p-[0-9]", "logs/librdkafka-gzip-0/*.log", "old/*"]
 )
-def test_globs_of_urls(glob: str, store: str) -> None:
+@pytest.mark.parametrize("kept_bytes", [0, 16 << 20])
+def test_globs_of_urls(glob: str, kept_bytes: int, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kseg.stores.object_urls._KEPT_BYTES", kept_bytes)
     expected = [(r.offset, r.key, r.value) for r in kseg.open(GZIP).records()]
     url = f"{store}/{glob}"
     assert [(r.offset, r.key, r.value) for r in kseg.open(url).records()] == expected

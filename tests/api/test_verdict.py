@@ -29,7 +29,7 @@ def as_told(finding: kseg.Finding) -> dict[str, Any]:
     return json.loads(json.dumps({"type": "finding", **finding._asdict()}))  # type: ignore[no-any-return]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("level", ["quick", "deep"])
 @pytest.mark.parametrize("path", [*DAMAGED, LOG_DIRECTORY], ids=lambda path: "/".join(path.parts[-2:]))
 def test_findings_are_those_of_the_command(path: Path, level: str) -> None:

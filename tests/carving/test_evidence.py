@@ -94,7 +94,7 @@ def test_a_batch_that_stands_in_logs_that_exclude_each_other_joins_none(tmp_path
 
 
 def test_batches_of_another_codec_are_no_versions(tmp_path: Path) -> None:
-    plain = build_batch(0, 0, TIME, [(b"key", b"value")])
+    plain = build_batch(0, 0, TIME, [(b"key", b"value")] * 2)
     body = gzip.compress(plain[61:], mtime=0)
     other = sealed(plain[:8] + struct.pack(">i", 49 + len(body)) + plain[12:22] + b"\1" + plain[23:61] + body)
     assert len(evidence.Joining(pieces(tmp_path / "disk.img", plain, other)).run(SideFiles())) == 2

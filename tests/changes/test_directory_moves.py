@@ -97,7 +97,7 @@ def test_a_command_that_ended_is_repeated_or_undone(is_undone: bool, ending: str
             assert all_files(root) == wanted
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @every_call
 @endings
 def test_an_undo_that_ended_is_completed(ending: str, step: int, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_an_interrupt_after_a_partition_was_changed_restores_nothing(tmp_path: P
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(7)
 @every_call
 @endings
 @pytest.mark.parametrize("keeps", [True, False])
@@ -221,7 +221,7 @@ def test_an_undo_from_bytes_that_have_moved_is_continued(step: int, tmp_path: Pa
         assert all_trees(directory) == before
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @every_call
 @pytest.mark.parametrize("at_once", [1, 3])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])

@@ -210,7 +210,7 @@ def test_a_log_directory_is_read_by_topic_and_number(tmp_path: Path, kseg: Kseg)
     assert dumped(kseg, "--all", logs, not_read=stray) == [*expected, str(logs / "meta.properties")]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("moved", ["", *(f".{'0123456789abcdef' * 2}-{why}" for why in ("delete", "future", "stray"))])
 @pytest.mark.parametrize(("name", "topic", "number"), [("orders-3", "orders", 3), ("a-b-3", "a-b", 3), ("--0", "-", 0)])
 def test_the_directory_names_topic(name: str, topic: str, number: int, moved: str, tmp_path: Path, kseg: Kseg) -> None:
@@ -303,7 +303,7 @@ def test_messages_keep_to_one_printable_line(name: bytes, kseg: Kseg) -> None:
     assert done.err[:-1].isprintable()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("digits", ["9223372036854775807", "9223372036854775808", "9" * 19, "9" * 100, "0" * 50 + "7"])
 @pytest.mark.parametrize("source", [SEGMENT, OLD], ids=["log", "kafka"])
 def test_numbers_in_names_may_be_absurd(source: Path, digits: str, tmp_path: Path, kseg: Kseg) -> None:

@@ -126,6 +126,15 @@ def test_of_several_partitions_the_others_are_done(
         }
 
 
+def test_a_path_that_fails_is_not_counted_as_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    parts = sorted(make(tmp_path / "logs", "recover", 3).glob("dplain-*"))
+    assert on_disk(FailingIn("dplain-0"), monkeypatch, *CHANGING["recover"], *parts) == 3
+    assert b" in 2 directories" in (err := capfdbinary.readouterr().err)
+    assert b"; not done: " in err
+
+
 @pytest.mark.sampled(3)
 @ALL
 def test_a_failed_one_is_repeated(name: str, kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

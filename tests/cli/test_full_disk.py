@@ -67,7 +67,7 @@ CASES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @every_call
 @pytest.mark.parametrize("case", CASES)
 def test_a_full_disk_and_a_kill_change_nothing_in_the_result(

@@ -17,6 +17,7 @@ from kseg.cli.main import COMMANDS, MOVED, main
 from kseg.cli.options import EXAMPLES
 from kseg.kernel import description
 from kseg.kernel.scan import checksums
+from kseg.limits import MAX_BATCH_BYTES
 from kseg.options.declaration import GROUPS
 
 # ``kseg --version``, and what it tells for reports of bugs.
@@ -90,6 +91,10 @@ def test_options_stand_below_headings(kseg: Kseg, name: str) -> None:
     options = [option for parameter in command_of(name).params for option in parameter.opts if option.startswith("--")]
     shown = "\n".join(lines)
     assert [option for option in options if option not in shown] == []
+    defaults = [each.default for each in command_of(name).params if isinstance(each.type, click.Choice)]
+    words = " ".join(shown.split())
+    assert [each for each in defaults if isinstance(each, str) and f"[default: {each}]" not in words] == []
+    assert f"[default: {MAX_BATCH_BYTES}]" not in words
 
 
 @pytest.mark.parametrize(("name", "example"), TYPED, ids=[example for _, example in TYPED])

@@ -107,7 +107,7 @@ class Meter:
         return method
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("keeps", [True, False])
 @pytest.mark.parametrize(
     ("arguments", "damage"),
@@ -209,7 +209,7 @@ def test_too_small_a_disk_is_reported_before_anything_changes(
     assert everything(partition) != before
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("keeps", [True, False])
 @pytest.mark.parametrize(("mode", "jobs"), [("broker", 1), ("broker", 2), ("salvage", 2)])
 def test_the_space_for_several_partitions(

@@ -78,7 +78,7 @@ def test_undo_restores_it_with_the_partition(kseg: Kseg, damaged: Path, words: l
     assert files(damaged, kept=False) == before
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("second", ["other-0", "dplain-0", "."])
 @pytest.mark.parametrize("first", [["recover", "--full"], ["retain", "--log-start-offset", "20"], ["reindex"]])
 def test_changes_are_undone_newest_first(kseg: Kseg, damaged: Path, first: list[str], second: str) -> None:

@@ -36,7 +36,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", ["text", "json"])
 @pytest.mark.parametrize("more", ["", "--limit 1000000"], ids=["runs", "batches"])
 def test_a_closed_pipe_ends_it_silently(form: str, more: str, large: Path) -> None:

@@ -116,7 +116,7 @@ def test_indexes_of_kafkas_own_layout_are_used(kseg: Kseg, reads: list[tuple[str
 KEYS = [word for option in KEY_OPTIONS for word in ("--private-key", option)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("level", ["quick", "full", "deep"])
 @pytest.mark.parametrize("variant", ["zstd", "both"])
 def test_a_flipped_bit_is_found_where_it_is(kseg: Kseg, tmp_path: Path, variant: str, level: str) -> None:

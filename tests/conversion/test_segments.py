@@ -51,7 +51,7 @@ def test_up_conversion_keeps_every_record(tmp_path: Path, source: str, asked: di
     assert {batch.magic for batch in batches_of(tmp_path / "x-0")} == {2}
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("codec", [None, "none", "gzip", "snappy", "lz4"])
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("source", [*V2, *OLD])

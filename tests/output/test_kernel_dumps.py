@@ -168,7 +168,7 @@ def compressed(batch: bytes) -> bytes:
     return sealed(batch[:8] + struct.pack(">i", len(body) + 9) + batch[12:21] + body)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form, skip", FORMS, ids=FORM_NAMES)
 @pytest.mark.parametrize("segment", INTERNAL, ids=lambda path: "/".join(path.parts[-3:-1]))
 def test_real_internal_topics(segment: Path, form: Any, skip: bool) -> None:

@@ -164,8 +164,9 @@ def test_unreadable_lines_are_damage_in_their_place(tmp_path: Path) -> None:
 
 def test_many_problems_of_a_kind_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "0.txnindex"
-    path.write_bytes(b"\0\1" + bytes(32) + (b"\0\1" + bytes(32)) * 999)
+    path.write_bytes(b"\1\0" + bytes(32) + (b"\0\1" + bytes(32)) * 999)
     ours = Dumped(SideTextPrinter, str(path))
+    assert ours.out.splitlines()[1] == b"| damage: unknown-version position: 0 length: 34"
     assert len(ours.warnings) == 4
     assert ours.warnings[-1].endswith("unknown-version 997 more times")
 

@@ -13,7 +13,8 @@ import pytest
 import kseg
 from kernel.rendering import batch, message, record
 from kseg.errors import KsegError, UnsupportedError
-from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.record_batch import HEADER_BYTES, build_batch
+from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
 from recovery.partitions import PLAIN
 from redaction.twins import bytes_of, counts_of, findings_of, logs_at, payloads_of, shape_of, twin_of
 from segment.segments import entries
@@ -75,6 +76,15 @@ def test_a_partition_keeps_its_shape_and_no_payload(path: Path, tmp_path: Path) 
     if all("none" in str(item) or len(item) < 4 for item in shape_of(path)):
         sizes = {file.name: file.stat().st_size for file in path.iterdir() if file.is_file()}
         assert {file.name: file.stat().st_size for file in twin.iterdir() if file.is_file()} == sizes
+
+
+@pytest.mark.parametrize("more", [4, 5])
+def test_a_wrong_length_stays_as_wrong(more: int, tmp_path: Path) -> None:
+    batch = build_batch(0, 1, NOW_MS, [(b"key", b"value")])
+    length = struct.pack(">i", len(batch) - ENTRY_OVERHEAD + more)
+    (tmp_path / "made-0").mkdir()
+    (tmp_path / "made-0" / f"{0:020}.log").write_bytes(batch[:ENTRY_SIZE] + length + batch[ENTRY_OVERHEAD:])
+    assert bytes_of(twin_of(tmp_path / "made-0", tmp_path / "twin"))[ENTRY_SIZE:ENTRY_OVERHEAD] == length
 
 
 def test_equal_keys_stay_equal_and_others_different(tmp_path: Path) -> None:

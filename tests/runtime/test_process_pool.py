@@ -83,7 +83,7 @@ def test_items_come_in_the_order_of_the_tasks(tasks: int) -> None:
     assert items == [(task, text) for task in range(tasks) for text in ("first", "second")]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("work", [send_and_fail, send_and_die])
 def test_a_process_that_fails_says_so_after_what_it_sent(work: Callable[[Callable[[Any], None]], None]) -> None:
     child = Child(work, [])

@@ -17,9 +17,11 @@ import kseg
 from api.consumed import CONSUMED, TESTDATA, id_of, partition_of, rows_of
 from kseg.api.archives import readable
 from kseg.pytest_plugin import KsegLog
+from kseg.serving import logs
 from kseg.serving.answers import Records
 from kseg.serving.catalog import Catalog
 from kseg.serving.logs import LATEST, MAX_TIMESTAMP, OUT_OF_RANGE, FetchAnswer, FoundOffset, ServedLog, Steps
+from kseg.stores.place import Place
 from serving.peer import consumed
 from stores.remote.stores import keys
 
@@ -203,6 +205,15 @@ def test_the_log_starts_where_the_checkpoint_says(content: str, start: int, told
     assert fetch(log, start).records
 
 
+def test_a_start_beyond_all_batches_is_disregarded_even_if_the_last_segment_has_none(tmp_path: Path) -> None:
+    source, path = TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "dplain-0"
+    shutil.copytree(source, path, ignore=shutil.ignore_patterns(f"{0:020}.*"))
+    (path / f"{116:020}.log").write_bytes(b"nonsense" * 20)
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\ndplain 0 999\n")
+    log = log_of(path)
+    assert [result(log.find_offset(time, False)).offset for time in (LATEST, -2)] == [116, 46]
+
+
 def test_a_log_is_scanned_only_as_far_as_is_asked_for() -> None:
     log = log_of(TESTDATA / "kafka-0.8.2.2/codecs/compact-0")
     fetch(log, 0, 1)
@@ -211,7 +222,10 @@ def test_a_log_is_scanned_only_as_far_as_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("variant", ["plain", "zstd", "both"])
-def test_remote_segments_are_joined_with_local_ones(variant: str, tmp_path: Path) -> None:
+def test_remote_segments_are_joined_with_local_ones(
+    variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "_OPEN_SOURCES", 1)
     folder = TESTDATA / "remote" / variant
     (truth,) = (path for path in (folder / "truth").glob("*.ru.jsonl.gz") if "t-int" not in path.name)
     wanted = [json.loads(line)["offset"] for line in gzip.decompress(truth.read_bytes()).splitlines()]
@@ -223,6 +237,8 @@ def test_remote_segments_are_joined_with_local_ones(variant: str, tmp_path: Path
         result(log.complete())
         found = fetch(log, log.log_start, 1 << 30)
         (tmp_path / "all.log").write_bytes(_served_bytes(catalog, found.records))
+        remote = [each.path for each in found.records.ranges if Place(each.path).tree is not None]
+        assert [*catalog.segments._held] == remote[-1:]  # the last one stays open
         catalog.segments.close()
     got = [
         record.offset

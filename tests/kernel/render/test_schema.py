@@ -114,7 +114,7 @@ def every_message(name, encoder):
         yield key, None if encoder.random.random() < 0.1 else value
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("context", [None, CONTEXT], ids=["text", "json"])
 @pytest.mark.parametrize("name", DECODERS)
 def test_every_message_is_shown_without_the_decoder(name, context):

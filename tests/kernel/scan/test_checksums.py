@@ -53,7 +53,7 @@ def test_check_values(path):
     assert compute_by(IEEE, path, b"123456789") == 0xCBF43926
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @every_path
 @polynomials
 def test_every_short_length_at_every_alignment(path, polynomial, noise):
@@ -64,7 +64,7 @@ def test_every_short_length_at_every_alignment(path, polynomial, noise):
             assert compute_by(polynomial, path, view[start : start + n], seed) == expected, (start, n, seed)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @every_path
 @polynomials
 def test_long_lengths(path, polynomial, noise):

@@ -342,9 +342,9 @@ def test_nothing_is_written_among_the_files_of_brokers(tmp_path: Path) -> None:
     (tmp_path / "new/meta.properties").touch()
     before = sorted(tmp_path.rglob("*"))
     for place in ("new/a-0", "new/a-0/deeper", "new/deeper"):
-        with pytest.raises(kseg.PathError, match="is (inside )?the"):
+        with pytest.raises(kseg.PathError, match=r"is (inside )?the"):
             write(tmp_path / place, OF_PARTITIONS)
-        with pytest.raises(kseg.PathError, match="is (inside )?the"), kseg.writer(tmp_path / place / "z-0"):
+        with pytest.raises(kseg.PathError, match=r"is (inside )?the"), kseg.writer(tmp_path / place / "z-0"):
             pass
     assert sorted(tmp_path.rglob("*")) == before
     with kseg.writer(tmp_path / "new/z-0"):

@@ -71,6 +71,14 @@ def test_good_offsets_before_and_behind(name: str, tmp_path: Path) -> None:
         assert found == expected
 
 
+@pytest.mark.parametrize("number", range(4))
+def test_intact_batches_behind_a_broken_one_are_counted(number: int, tmp_path: Path) -> None:
+    batches = [batch_of([offset]) for offset in range(4)]
+    batches[number] = batches[number][:-1] + b"\xff"
+    text = check(log_of(tmp_path, b"".join(batches)), FULL).one("crc-mismatch").message
+    assert f"intact batches behind it in this segment: {3 - number}" in text
+
+
 def compressed(offsets: range, magic: int, payload: bytes | None = None) -> bytes:
     """A message set; the offsets in it are absolute in v0, relative in v1."""
     inner = b"".join(rendering.message(offset - offsets[0] * magic, magic, None, b"value") for offset in offsets)

@@ -28,6 +28,8 @@ from kseg.runtime.threads import usable_cores
 from kseg.segment.files import file_names, parse_partition_name, segment_stem
 from kseg.segment.writer import LogWriter
 from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, PartitionMetadata, build_partition_metadata
+from kseg.stores.archives.forms import TAR
+from kseg.stores.archives.mounting import form_at
 from kseg.stores.extent import Extent
 from kseg.stores.place import Place
 from kseg.stores.source import Source, open_source
@@ -46,7 +48,7 @@ class CarvedImages:
     with ``unfit_ranges`` of the images; ``mended``: batches whose rest was found elsewhere; ``read_in_part``: logs of
     internal topics of which not all records were read for names; ``single_batch_logs``: logs that hold one batch;
     ``undecided``: pairs of logs that may belong together, by directory;
-    ``nodes``: cluster and node of each meta.properties."""
+    ``nodes``: cluster and node of each meta.properties; ``packed``: images without batches, and how they are packed."""
 
     plans: list[Plan]
     batches: int = 0
@@ -60,6 +62,7 @@ class CarvedImages:
     single_batch_logs: int = 0
     undecided: tuple[tuple[str, str], ...] = ()
     nodes: tuple[tuple[str, int], ...] = ()
+    packed: tuple[tuple[str, str], ...] = ()
 
     def summary(self) -> dict[str, Any]:
         """The fields that a carving adds to the summary of its plans."""
@@ -85,6 +88,8 @@ class CarvedImages:
                 f"{plural(self.unfit, 'batch', 'batches')} left out, whose offsets no log can have, or are lost"
             )
         yield "; ".join([found if self.plans else "found no batches", *more])
+        for path, form in self.packed:
+            yield f"{path}: packed with {form}, and was read as it is: unpack it first"
         if self.single_batch_logs > MANY_LOGS:
             yield (
                 f"{self.single_batch_logs:,} of the logs hold one batch each, which nothing joins to others: each is a "
@@ -165,6 +170,8 @@ def carve(
         carved.read_in_part = sum(sum(map(len, log.newest)) < sum(map(len, log.runs)) for log in internal)
         carved.single_batch_logs = sum(sum(map(len, log.runs)) == 1 for log in logs)
         carved.nodes = tuple(sorted(side_files.nodes))
+        forms = ((path, form_at(path)) for path in images if not logs)
+        carved.packed = tuple((path, form) for path, form in forms if form not in (None, TAR))
         if logs:
             _write(change, likes, topic_ids, carved, logs)
         return carved

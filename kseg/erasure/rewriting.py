@@ -56,7 +56,8 @@ class Rewriting(NamedTuple):
                 writer.add_aborted(build_transaction_index(aborted))
             written = writer.finish(segment.mtime_ns)
         except ValueError as error:
-            raise UnsupportedError(f"{segment.path}: cannot be written anew: {error}") from error
+            text = f"{segment.path}: cannot be written anew: {error}; repair it first (kseg verify names the command)"
+            raise UnsupportedError(text) from error
         finally:
             writer.close()
         new = CleanerSegment(segment.base_offset, segment.mtime_ns, written.paths, written.sizes)

@@ -159,13 +159,17 @@ class BatchRedaction:
             mended = self.mended(bytes(batch.data))
             if mended is not None:
                 return mended
-            magic = true_magic(bytes(batch.data[:HEADER_BYTES]))
+            old = bytes(batch.data)
+            magic = true_magic(old[:HEADER_BYTES])
             if isinstance(batch, RecordBatch) and magic < MAGIC_V2:  # else payload counts as a header
-                old = bytearray(batch.data)
-                old[ENTRY_MAGIC] = magic
-                new = bytearray(self._message(bytes(old), MAX_NESTING))
+                new = bytearray(
+                    self._message(old[:ENTRY_MAGIC] + bytes((magic,)) + old[ENTRY_MAGIC + 1 :], MAX_NESTING)
+                )
                 new[ENTRY_MAGIC] = batch.magic
                 return bytes(new)
+            if isinstance(batch, RecordBatch):  # a block of another file may lie over the header
+                old = numbers(old[:HEADER_BYTES]) + old[HEADER_BYTES:]
+                batch = RecordBatch(old, 0, len(old), batch.magic, False, self.scratch)
         if isinstance(batch, RecordBatch):
             return self._v2(batch)
         if isinstance(batch, Message07):

@@ -247,7 +247,8 @@ class BatchRule(Rule):
         text, offset, valid, needs = text.format(a=a, b=b), batch.first_offset, -1, None
         details = batch_facts(segment, position, size)
         if kind == chain.INVALID:
-            valid = self._valid - sum(state & CRC_RIGHT for state in headers.states[row + 1 :])
+            behind = headers.states[row + 1 :]  # the chain has counted the intact ones of all these rows
+            valid = self._valid - sum(state & CRC_RIGHT != 0 for state in behind)
             segment.is_damaged = True
             self._good.request(position, details)
             if not 0 <= batch.magic <= (1 if segment.file.is_07 else 2):

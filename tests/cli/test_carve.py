@@ -1,5 +1,6 @@
 """``kseg carve``: batches of real brokers come back out of images of disks."""
 
+import gzip
 import json
 import os
 import random
@@ -230,6 +231,11 @@ def test_images_begin_and_end_at_any_byte(kseg: Kseg, image: Path, before: int, 
 def test_images_without_batches_end_with_status_1(kseg: Kseg, image: Path, content: bytes) -> None:
     carve(kseg, image, of=content).expect(1, "found no batches")
     assert not (image.parent / "out").exists()
+
+
+def test_a_packed_image_is_to_be_unpacked(kseg: Kseg, image: Path) -> None:
+    content = gzip.compress(files_one_by_one(CLEAN))
+    carve(kseg, image, of=content).expect(1, "found no batches", f"{image}: packed with gzip, and was read as it is")
 
 
 def test_pieces_that_nothing_decides_stay_apart_and_are_named(kseg: Kseg, image: Path) -> None:

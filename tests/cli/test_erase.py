@@ -162,6 +162,22 @@ def test_what_cannot_be_written_anew_is_damage(kseg: Kseg, tmp_path: Path) -> No
     assert row["records"] == 0
 
 
+def test_a_segment_with_a_foreign_offset_is_to_be_repaired_first(kseg: Kseg, tmp_path: Path) -> None:
+    partition = copied(RETENTION, tmp_path)
+    log = partition / f"{0:020}.log"
+    log.write_bytes(b"\1" + log.read_bytes()[1:])
+    with unchanged(tmp_path):
+        done = kseg("erase", "--skip-damage", "--key", "key-00001", partition)
+        done.expect(3, "cannot be written anew", "repair it first (kseg verify names the command)")
+
+
+def test_an_archive_is_to_be_unpacked(kseg: Kseg, tmp_path: Path) -> None:
+    """There is no --output."""
+    archive = shutil.make_archive(str(tmp_path / "logs"), "tar", copied(RETENTION, tmp_path).parent)
+    for command in ("erase", "--key", "key-00001"), ("undo",):
+        kseg(*command, archive).expect(3, "erase and undo need them unpacked")
+
+
 def test_a_certificate_names_no_key_and_can_be_checked(kseg: Kseg, tmp_path: Path) -> None:
     partition, path = copied(RETENTION, tmp_path), tmp_path / "certificate"
     old = {each.name: sha256(each.read_bytes()).hexdigest() for each in partition.glob("*.log")}

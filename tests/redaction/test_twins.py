@@ -227,6 +227,7 @@ OLD_07 = struct.pack(">ibI", 5 + len(ANN), 0, crc32(ANN)) + ANN
         (V1, 30 + len(ANN), b"\0\0\0\4"),
         (V0, 8, b"\x7f"),
         (V2, 22, b"\x20"),  # a control batch, by its attributes
+        (V2, 17, 2 * ANN[:22]),  # a block of another file over the header
         ([OLD_07] * 3, 30, None),
         ([OLD_07] * 3, 0, b"\x7f"),
     ],

@@ -324,7 +324,7 @@ class Planner:
 
 NEVER_CHANGED = (
     "packed files, archives, segments of Redpanda and object stores are never changed: give --output DIR to write the "
-    "result there"
+    "result there; erase and undo need them unpacked"
 )
 
 

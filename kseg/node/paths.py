@@ -17,7 +17,8 @@ _SUFFIX = ".properties"
 
 
 def configuration_at(path: str) -> "ServerProperties | None":
-    """Returns the broker's configuration at a path; None if it is none: a file that names log directories."""
+    """Returns the broker's configuration at a path; None if it is none: a file that names log directories. Raises
+    PathError for that of a node that names none, as Kafka's default is a directory of the machine it runs on."""
     name = os.path.basename(path)
     if not name.endswith(_SUFFIX):
         return None
@@ -28,6 +29,8 @@ def configuration_at(path: str) -> "ServerProperties | None":
     if name == META_PROPERTIES or not Place(path).is_file():
         return None
     found = read_server_properties(path)
+    if not found.directories and (found.node_id is not None or found.roles):
+        raise PathError(f"{path}: names no log directory: give the log directories of the node")
     return found if found.directories else None
 
 

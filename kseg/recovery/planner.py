@@ -466,7 +466,9 @@ class RecoveryPlanner(Planner):
             self.reporter.warning(text)
         self.damage_remains |= bool(found.remains or found.unrepaired)
         found.plan.facts = list(found.facts())
-        key = partition_of(found.directory)
+        name = self.name_of_copy(found.directory, self._is_single)
+        # Entries of its name are those of the topic that is there, not of one that was deleted or set aside.
+        key = None if name.endswith(("-delete", "-stray")) else partition_of(found.directory)
         if key is not None:
             self._ends[key] = found.next_offset
         if not isinstance(found, Salvage):

@@ -112,3 +112,6 @@ def test_a_configuration_without_its_disks_is_refused(kseg: Kseg, disks: list[Pa
     shutil.rmtree(disks[1])
     kseg("reindex", "-n", server).expect(3, f"{disks[1]}: no such file or directory")
     assert rows_of(disks[0] / "replication-offset-checkpoint")
+    server.write_text("node.id=1\nlog.dirs=\n")
+    for words in (("verify",), ("dump",), ("groups",), ("reindex", "-n"), ("cluster",), ("quorum", "--rewrite", "-n")):
+        kseg(*words, server).expect(3, f"{server}: names no log directory")

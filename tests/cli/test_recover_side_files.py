@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import LOGS, TESTDATA, Kseg, files, findings_of, unchanged
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 
 # The marker of a clean stop, which tells a broker to trust marked_logs and indexes: it stays where only indexes are
 # made.
@@ -231,6 +232,22 @@ def test_checkpoints_that_cannot_be_read_are_emptied_and_named(kseg: Kseg, logs:
     assert name in told(done.out)
     assert "cannot be read" in told(done.out)
     assert (logs / name).read_bytes() == b"0\n0\n"
+
+
+@pytest.mark.parametrize("mode", ["broker", "salvage"])
+@pytest.mark.parametrize("ending", ["delete", "stray"])
+def test_a_topic_that_was_deleted_changes_no_entry_of_one_of_its_name(
+    kseg: Kseg, logs: Path, mode: str, ending: str
+) -> None:
+    old = Path(shutil.copytree(logs / "dplain-0", logs / f"dplain-0.{'0' * 32}-{ending}"))
+    for path in old.glob("*116.*"):
+        path.unlink()
+    with (old / "00000000000000000076.log").open("ab") as log:
+        log.write(bytes(9))
+    (logs / MARKER).unlink(missing_ok=True)
+    before = {name: (logs / name).read_bytes() for name in OFFSET_CHECKPOINTS if (logs / name).exists()}
+    kseg("recover", "--mode", mode, logs).expect(0)
+    assert {name: (logs / name).read_bytes() for name in before} == before
 
 
 def test_a_partition_that_is_named_alone_leaves_a_checkpoint_that_cannot_be_read(kseg: Kseg, logs: Path) -> None:

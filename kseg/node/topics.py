@@ -96,13 +96,27 @@ def parts_of_topics(path: str, globs: tuple[str, ...]) -> tuple[list[str], list[
     return Topics(globs).named(path, parts), [part for part in moved if is_of_topics(part, globs)]
 
 
+def with_topics(paths: list[str], globs: Collection[str]) -> list[str]:
+    """Returns the paths without log directories that have no partition of these topics: a node's disks have different
+    ones. If that is true of all, all are returned, and whoever reads them reports it."""
+
+    def has_topic(path: str) -> bool:
+        try:
+            parts, _ = live_parts(path)
+        except KsegError:
+            return True  # missing, or remote storage
+        return parts == [path] or any(is_of_topics(part, globs) for part in parts)
+
+    return ([path for path in paths if has_topic(path)] if globs else []) or paths
+
+
 def of_topics(paths: Iterable[str], globs: tuple[str, ...], warn: Warn) -> list[str]:
     """Returns the paths, each log directory replaced by its partitions that ``globs`` name, if there are any.
 
     ``warn`` is told of those that a broker has moved or deleted, which are left out. Raises PathError.
     """
     found, paths = list[str](), expanded(paths)
-    for path in paths:
+    for path in with_topics(paths, globs):
         parts, moved = parts_of_topics(path, globs) if globs else ([path], [])
         found += parts
         warn_of_unread(moved, paths, warn)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, refuse_if
 from kseg.findings.table import ERROR, SEVERITIES, WARNING
 from kseg.node.server_properties import ServerProperties
+from kseg.node.topics import with_topics
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, PathKind, Value, option
 from kseg.releases.release import Era
@@ -307,7 +308,7 @@ def verify(
     """
     check = Check(options.paths, options.settings(may_fork), reporter, options.ignored, checker, options.against)
     try:
-        for path in each_once(check.nodes.paths):
+        for path in each_once(with_topics(check.nodes.paths, options.topics)):
             reporter.begin(path)
             check.judge(path)
             if options.against:

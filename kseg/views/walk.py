@@ -65,6 +65,10 @@ class PathWalk(Generic[OptionsT]):
         self.notices = notices or Notices(options.color, options.quiet, options.verbose)
         self.scratch = Scratch(options.max_batch_bytes)
         self._paths = expanded(options.paths)
+        if topics := getattr(options, "topics", ()):
+            from kseg.node.topics import with_topics  # most runs read all topics
+
+            self._paths = with_topics(self._paths, topics)
 
     @cached_property
     def nodes(self) -> "Nodes":

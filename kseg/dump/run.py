@@ -4,6 +4,7 @@ import os
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kseg.changes.quarantine import kept_logs
@@ -23,7 +24,7 @@ from kseg.runtime.threads import usable_cores
 from kseg.segment.files import SegmentFile, list_segments, listing_of, segment_file
 from kseg.segment.items import Batch, Damage, Message07, RowSpan, Spans, all_rows
 from kseg.segment.paths import segments_at, some, warn_of_skipped_files
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import SegmentReader, open_segment
 from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT, Source, is_stream
 from kseg.stores.trees import VirtualFiles
@@ -162,7 +163,7 @@ class Dump(SegmentWalk[DumpOptions]):
             logs = [remote_file(partition, piece.candidate.segment, tree) for piece in pieces]
             self.transactions = Transactions.of_segments(logs, self.scratch)
         self._decode_for_filters(files)
-        self.filters.narrow(files, False, self._is_visible)
+        self._narrow(files)
 
     def _side_files(self, directory: str) -> None:
         """With --all: prints the other files of a partition or of a log directory."""
@@ -196,11 +197,15 @@ class Dump(SegmentWalk[DumpOptions]):
             if listing is None and os.path.basename(path) not in [file.name for file in logs]:
                 logs = segments  # outside of a partition directory
             self.transactions = Transactions.of_segments(logs, self.scratch, self.options.live)
-        self.filters.narrow(segments, self.options.live, self._is_visible)
+        self._narrow(segments, self.options.live)
         self._segments(self._with_live(self.filters.among(all_files)))
         if self.options.everything and listing is not None:
             self._side_files(path)
         self._end_of_place([] if self.options.fetch_response else all_files, path)
+
+    def _narrow(self, files: Sequence[SegmentFile], live: bool = False) -> None:
+        read = partial(open_segment, scratch=self.scratch, live=live, is_07=self.is_07, max_bytes=self.max_bytes)
+        self.filters.narrow(files, read, self._is_visible)
 
     def _log_start(self, files: Sequence[SegmentFile]) -> int:
         """Returns the log start offset of a partition if some of its segments begin below it, else 0."""

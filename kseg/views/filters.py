@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -185,18 +184,20 @@ class Filters:
         """Whether offsets below a log start are asked for."""
         return self._offsets is None or self._offsets[0] < log_start
 
-    def narrow(self, files: Sequence[SegmentFile], live: bool, is_visible: Callable[[Batch], bool]) -> None:
+    def narrow(
+        self, files: Sequence[SegmentFile], read: Callable[[SegmentFile], SegmentReader],
+        is_visible: Callable[[Batch], bool],
+    ) -> None:  # fmt: skip
         """For --last and --around: selects the offsets of a partition that are to be printed. Reads it from its end.
 
-        ``files``: its segments, in order.
-        ``is_visible``: whether a batch is printed if it matches.
+        ``files``: its segments, in order, which ``read`` opens. ``is_visible``: whether a batch is printed if it
+        matches.
         Raises PathError if a segment cannot be opened.
         """
         last, around = self._last, self._around
         if last is None and around is None:
             return
         logs = without_snapshots(files)
-        read = partial(open_segment, scratch=self._scratch, live=live, is_07=self._is_07)
         nearest = _Nearest(logs, self.selection, read, self._counts_batches, is_visible)
         if around is None:
             self.selection.offsets = nearest.before(LAST_OFFSET, last or 0), LAST_OFFSET

@@ -36,6 +36,14 @@ def test_what_cannot_be_read_is_an_error(name: str, tmp_path: Path) -> None:
         getattr(package, name)(tmp_path / "none")
 
 
+@pytest.mark.parametrize("name", ["stats", "transactions"])
+def test_a_name_of_no_topic_is_refused(name: str) -> None:
+    with pytest.raises(package.RequestError, match="there is no partition of topic 'order'"):
+        getattr(package, name)(COMMITTED, topics=["orders", "order"])
+    with pytest.warns(package.SelectionWarning, match="no topic matches 'x\\*'"):
+        getattr(package, name)(COMMITTED, topics=["orders", "x*"])
+
+
 def test_groups_need_their_topic() -> None:
     with pytest.raises(package.PathError, match="no PATH holds a partition of __consumer_offsets"):
         package.groups(TESTDATA / "log-directories/4.3.1/logs")

@@ -47,6 +47,11 @@ def test_the_last_records_are_those_that_a_consumer_gets(kseg: Kseg, tmp_path: P
     assert offsets(kseg, "--isolation", "read_committed", "--around", shown[-1], path) == shown[-11:]
 
 
+def test_the_last_batches_within_the_first_bytes(kseg: Kseg) -> None:
+    within = ("dump", "--format", "json", "--max-bytes", "20000", MIX_LOG)
+    assert kseg(*within, "--last", 2).objects == kseg(*within).objects[-2:] != []
+
+
 @pytest.mark.parametrize("options", [("--last", 5), ("--around", 230), ("--offsets", "225..")])
 def test_offsets_are_not_those_of_a_metadata_snapshot(kseg: Kseg, tmp_path: Path, options: tuple[object, ...]) -> None:
     logs = Path(shutil.copytree(METADATA, tmp_path / METADATA.name))

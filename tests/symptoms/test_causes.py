@@ -241,6 +241,10 @@ def test_a_trace_longer_than_the_memory_is_a_message_of_its_own() -> None:
         b'{"message": 1}', b'{"log":"', b'{"log":"x"}', b'{"message":"No space left on device","level":7}', b"[" * 5000,
         b'{"message":"No space left on device","level":"ERROR","thrown":{"cause":{"cause":[1,{}]}}}', b"\xff\xfe",
         b"{" * 5000 + b"No space left on device" + b"}", b"2026-99-99 99:99:99,999 ERROR No space left on device",
+        b"2026-02-30 10:00:60,999 INFO Recovering 9 logs from /d since no clean shutdown file was found",
+        b'{"message":"No space left on device","level":"ERROR","instant":{"epochSecond":1,"nanoOfSecond":"x"}}',
+        b'{"message":"No space left on device","level":"ERROR","instant":{"epochSecond":1,"nanoOfSecond":Infinity}}',
+        b'{"message":"No space left on device","level":"ERROR","time":NaN,"ts":1e300,"date":-Infinity}',
     ],
 )  # fmt: skip
 def test_hostile_lines_are_read(line: bytes) -> None:

@@ -94,9 +94,10 @@ _EXCEPTION_KEY = re.compile("thrown|throwable|exception|error|stack", re.IGNOREC
 
 
 def _json_in(line: str) -> tuple[int, dict[str, Any], str, str | None] | None:
-    """Returns where the JSON object begins that ends a line, the object, its text and its level."""
+    """Returns where the JSON object begins that ends a line, the object, its text and its level. One that
+    stands after a level is a part of a message."""
     brace = line.find("{", 0, _HEAD_LENGTH)
-    if brace < 0 or not line.rstrip().endswith("}"):
+    if brace < 0 or not line.rstrip().endswith("}") or _LEVEL.search(line, 0, brace):
         return None
     try:
         row = json.loads(line[brace:])

@@ -203,6 +203,12 @@ def test_records_that_a_consumer_skipped_are_named_in_its_log() -> None:
     assert names(causes_in([line.encode()])) == ["offset-out-of-range"]
 
 
+def test_an_object_in_a_message_is_a_part_of_it() -> None:
+    line = b'[2026-11-28 22:40:43,582] ERROR Rolled back: {"message":"No space left on device","level":"INFO"}\n'
+    (event,) = events_of([line])
+    assert (event.time, event.level, event.lines) == ("2026-11-28T22:40:43.582", "ERROR", [line.decode().rstrip()])
+
+
 def test_a_stack_trace_belongs_to_its_message() -> None:
     head = b"[2026-11-28 22:40:43,582] ERROR Something (kafka.Kafka$)\n"
     trace = [b"java.lang.RuntimeException: x\n", *[b"\tat a.b.C.d(C.java:1)\n"] * 30]

@@ -197,6 +197,18 @@ def test_the_layout_does_not_matter(log: str, layout: str) -> None:
     assert counts == {name: each.count for name, each in expected.consequences.items()}
 
 
+def test_a_snapshot_that_is_not_there_is_no_loss() -> None:
+    old, new = "/d/t-0/00000000000000000076.snapshot", "/d/t-0/00000000000000000076.snapshot.deleted"
+    head = (
+        f"[2026-11-27 00:19:06,140] WARN Failed atomic move of {old} to {new} retrying with a non-atomic move (Utils)"
+    )
+    trace = f"java.nio.file.NoSuchFileException: {old} -> {new}"
+    assert causes_in(f"{line}\n".encode() for line in (head, trace, "\tat java.base/sun.nio.fs.X.y(X.java:1)")) == []
+    assert names(causes_in(f"{line}\n".replace(".snapshot", ".log").encode() for line in (head, trace))) == [
+        "file-vanished"
+    ]
+
+
 def test_records_that_a_consumer_skipped_are_named_in_its_log() -> None:
     text = "[Consumer clientId=c, groupId=g] Fetch position FetchPosition{offset=10, offsetEpoch=Optional[0]}"
     line = f"[2026-11-28 22:40:43,582] INFO {text} is out of range for partition orders-3, resetting offset\n"

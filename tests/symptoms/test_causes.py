@@ -197,6 +197,14 @@ def test_the_layout_does_not_matter(log: str, layout: str) -> None:
     assert counts == {name: each.count for name, each in expected.consequences.items()}
 
 
+@pytest.mark.parametrize(("live", "cause"), [("", []), ("2", ["no-replica-online"])])
+def test_a_controller_that_knows_no_broker_yet_is_at_its_start(live: str, cause: list[str]) -> None:
+    change = "Controller 0 epoch 2 initiated state change for partition [dz,0] from OfflinePartition to OnlinePartition"
+    why = f"No replica for partition [dz,0] is alive. Live brokers are: [Set({live})], Assigned replicas are: [List(0)]"
+    lines = f"[2026-11-21 09:26:04,390] ERROR {change} failed", f"kafka.common.NoReplicaOnlineException: {why}"
+    assert names(causes_in(f"{line}\n".encode() for line in lines)) == cause
+
+
 def test_a_snapshot_that_is_not_there_is_no_loss() -> None:
     old, new = "/d/t-0/00000000000000000076.snapshot", "/d/t-0/00000000000000000076.snapshot.deleted"
     head = (

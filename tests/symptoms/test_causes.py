@@ -197,6 +197,18 @@ def test_the_layout_does_not_matter(log: str, layout: str) -> None:
     assert counts == {name: each.count for name, each in expected.consequences.items()}
 
 
+def test_what_follows_in_a_partition_without_a_directory_stands_under_its_cause() -> None:
+    """As in the logs of 0.8 to 0.11."""
+    texts = [
+        "Found invalid offset during recovery for log dz-0. Deleting the corrupt segment and creating an empty one",
+        "Corruption found in segment 483 of log dz-0, truncating to offset 483.",
+        "Corruption found in segment 0 of log d-0, truncating to offset 7.",
+    ]
+    found = causes_in(f"[2026-11-21 09:27:07,165] WARN {text} (kafka.log.Log)\n".encode() for text in texts)
+    assert names(found) == ["invalid-offset", "corruption-in-segment"]
+    assert [[each.name for each in cause.places.values()] for cause in found] == [["dz-0"], ["d-0"]]
+
+
 @pytest.mark.parametrize(("live", "cause"), [("", []), ("2", ["no-replica-online"])])
 def test_a_controller_that_knows_no_broker_yet_is_at_its_start(live: str, cause: list[str]) -> None:
     change = "Controller 0 epoch 2 initiated state change for partition [dz,0] from OfflinePartition to OnlinePartition"

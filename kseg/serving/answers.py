@@ -362,14 +362,17 @@ class Answers:
         return {"results": found}
 
     async def _DescribeLogDirs(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return {"errorCode": NONE, "results": [await self._work(self._sizes(request.values["topics"]))]}
+        return {"errorCode": NONE, "results": await self._work(self._sizes(request.values["topics"]))}
 
-    def _sizes(self, asked: list[dict[str, Any]] | None) -> Steps[dict[str, Any]]:
+    def _sizes(self, asked: list[dict[str, Any]] | None) -> Steps[list[dict[str, Any]]]:
+        """Returns the log directories, each with the sizes of its partitions."""
+        served = [
+            (name, number, log) for name, topic in self.catalog.topics.items() for number, log in topic.logs.items()
+        ]
+        found: dict[str, dict[str, list[dict[str, Any]]]] = {log.directory: {} for _, _, log in served}
         if asked is None:
-            asked = [{"topic": name, "partitions": [*topic.logs]} for name, topic in self.catalog.topics.items()]
-        topics, total = [], 0
+            asked = [{"topic": name, "partitions": [number]} for name, number, _ in served]
         for each in asked:
-            parts = []
             for number in each["partitions"]:
                 log = self.catalog.log(each["topic"], number)
                 if log is None:
@@ -379,13 +382,17 @@ class Answers:
                 except (KsegError, OSError) as error:
                     self._failed(error)
                     continue
-                total += size
-                parts.append({"partitionIndex": number, "partitionSize": size, "offsetLag": 0, "isFutureKey": False})
+                part = {"partitionIndex": number, "partitionSize": size, "offsetLag": 0, "isFutureKey": False}
+                found[log.directory].setdefault(each["topic"], []).append(part)
                 yield
-            if parts:
-                topics.append({"name": each["topic"], "partitions": parts})
-        place = self.catalog.places[0]
-        return {"errorCode": NONE, "logDir": str(place), "topics": topics, "totalBytes": total, "usableBytes": 0}
+        return [
+            {
+                "errorCode": NONE, "logDir": name, "usableBytes": 0,
+                "topics": [{"name": topic, "partitions": parts} for topic, parts in topics.items()],
+                "totalBytes": sum(part["partitionSize"] for parts in topics.values() for part in parts),
+            }
+            for name, topics in found.items()
+        ]  # fmt: skip
 
 
 def _partition(number: int) -> dict[str, Any]:

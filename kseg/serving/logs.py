@@ -5,6 +5,7 @@ is sent are such ranges, as they lie in the file. Methods that may scan are gene
 STEP_BYTES another client's request may come first. Sources: UnifiedLog, LocalLog and FileRecords of Kafka 4.4.0.
 """
 
+import os
 import threading
 from array import array
 from bisect import bisect_left
@@ -22,7 +23,7 @@ from kseg.kernel.layout import rows as layout
 from kseg.kernel.scan.frames import LONG_RUNS, WALK_RECORDS
 from kseg.limits import MAX_OFFSET
 from kseg.node.log_starts import LogStarts
-from kseg.segment.files import SegmentFile
+from kseg.segment.files import SegmentFile, parse_partition_name
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import Damage, Problem
 from kseg.segment.paths import segments_at
@@ -276,6 +277,13 @@ class ServedLog:
                 if not self.is_complete:
                     self._scan()
             yield
+
+    @property
+    def directory(self) -> str:
+        """The log directory that holds the partition, or its first part."""
+        place = str(self.places[0])
+        partition = place if parse_partition_name(os.path.basename(place)) else os.path.dirname(place)
+        return os.path.dirname(partition) or os.curdir
 
     def size(self) -> int:
         """Returns the size of the segments in bytes. Raises KsegError, OSError."""

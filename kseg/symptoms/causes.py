@@ -1,5 +1,6 @@
 """Finds the causes in a log: the gravest first, each once, with what followed from it."""
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -67,6 +68,8 @@ class CauseFinder:
         causes = dict(self._causes)
         for name, found in self._unexplained.items():
             cause = next((each for each in causes.values() if name in each.consequences), None)
+            if cause is not None and found.symptom.severity == DAMAGE and not _names(found) <= _names(cause):
+                cause = None  # another partition is damaged, whose commands would be lost
             if cause is None:
                 causes[name] = found
             else:
@@ -102,7 +105,7 @@ class CauseFinder:
         run, match = self._run, matches[0]
         texts = exceptions_of(event)
         same = next((run.by_text[text] for text in texts if text in run.by_text), None)
-        keys = [key for key in (place.partition, place.log_directory) if key is not None]
+        keys = [key for key in (_name(place), place.log_directory) if key]
         if match.symptom.is_consequence:
             near = next((run.by_place[key] for key in keys if key in run.by_place), None)
             ends_node = any(each.symptom.stops == NODE for each in matches)
@@ -110,7 +113,7 @@ class CauseFinder:
         if same is not None and same.symptom is not match.symptom:  # the same exception, logged again
             return same
         offline = run.offline.get(place.log_directory or "")
-        if offline is None and not keys and match.symptom.precedence < 0:
+        if offline is None and place.log_directory is None and match.symptom.precedence < 0:
             offline = next(iter(run.offline.values()), None)
         if offline is not None and offline.symptom is not match.symptom:
             _counted(offline.consequences, event, match, place)
@@ -188,6 +191,16 @@ def _matches(event: LogEvent) -> list[_Match]:
             if symptom.name not in matches or order < matches[symptom.name][0]:
                 matches[symptom.name] = (order, _Match(symptom, line, groups))
     return [match for _, match in sorted(matches.values(), key=lambda each: each[0])]
+
+
+def _names(found: Found) -> set[str]:
+    """Returns the names of the partitions that a symptom is about."""
+    return set(map(_name, found.places.values()))
+
+
+def _name(place: NamedPlace) -> str:
+    """Returns the name of a partition, whose directory a message may lack; empty if it names none."""
+    return place.name or os.path.basename(place.partition or "")
 
 
 def _order(found: Found) -> tuple[int, int, int]:

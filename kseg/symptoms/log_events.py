@@ -72,10 +72,15 @@ def head_of(line: str) -> Head | None:
     return Head(_time(after) if after else None, level["level"], level.start())
 
 
-def _time(found: re.Match[str]) -> str:
-    """Returns a time in ISO 8601, with the zone that the log has."""
+def _time(found: re.Match[str]) -> str | None:
+    """Returns a time in ISO 8601, with the zone that the log has; None if there is no such time."""
     zone = {"UTC": "Z", "GMT": "Z"}.get(found["zone"] or "", found["zone"] or "")
-    return f"{found['day']}T{found['clock'].replace(',', '.')}{zone}"
+    time = f"{found['day']}T{found['clock'].replace(',', '.')}{zone}"
+    try:
+        datetime.fromisoformat(time)
+    except ValueError:
+        return None
+    return time
 
 
 _TEXT_KEYS = ("message", "msg", "log", "@message", "short_message", "MESSAGE")
@@ -89,9 +94,10 @@ _EXCEPTION_KEY = re.compile("thrown|throwable|exception|error|stack", re.IGNOREC
 
 
 def _json_in(line: str) -> tuple[int, dict[str, Any], str, str | None] | None:
-    """Returns where the JSON object begins that ends a line, the object, its text and its level."""
+    """Returns where the JSON object begins that ends a line, the object, its text and its level. One that
+    stands after a level is a part of a message."""
     brace = line.find("{", 0, _HEAD_LENGTH)
-    if brace < 0 or not line.rstrip().endswith("}"):
+    if brace < 0 or not line.rstrip().endswith("}") or _LEVEL.search(line, 0, brace):
         return None
     try:
         row = json.loads(line[brace:])
@@ -125,7 +131,8 @@ def _json_time(row: dict[str, Any]) -> str | None:
     for key in _MILLIS_KEYS:
         value = row.get(key)
         if isinstance(value, dict) and isinstance(value.get("epochSecond"), int):
-            value = value["epochSecond"] * 1000 + int(value.get("nanoOfSecond") or 0) // 1_000_000
+            nanos = value.get("nanoOfSecond")
+            value = value["epochSecond"] * 1000 + (nanos // 1_000_000 if isinstance(nanos, int) else 0)
         if isinstance(value, int | float) and 1 << 29 < value < 1 << 47:
             value *= 1000 if value < _SECONDS_BELOW else 1
             return datetime.fromtimestamp(value / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

@@ -139,6 +139,17 @@ def test_the_offsets_that_groups_have_committed_are_served(peer: Peer) -> None:
     assert (group["groupState"], group["protocolType"]) == ("Empty", "consumer")
 
 
+def test_each_log_directory_has_the_sizes_of_its_own_partitions(kseg_server: Serve) -> None:
+    (segment,) = CODECS.glob("*.log")
+    with Peer(kseg_server([COMMITTED, segment])) as peer:
+        for topics in (None, [{"topic": "codec-mix", "partitions": [0, 1]}]):
+            found = peer.ask("DescribeLogDirs", 4, topics=topics)["results"]
+            sizes = {each["logDir"]: each["totalBytes"] for each in found}
+            assert sizes.keys() == {str(COMMITTED), str(CODECS.parent)}
+            assert sizes[str(CODECS.parent)] == segment.stat().st_size
+            assert (sizes[str(COMMITTED)] > 0) == (topics is None)
+
+
 @pytest.mark.parametrize("version", [7, 8, 10])
 def test_offsets_of_what_is_not_served_are_left_out(version: int, kseg_server: Serve) -> None:
     """The directory of one broker has offsets for the partitions of all: tools that ask for the ends of these would

@@ -197,10 +197,48 @@ def test_the_layout_does_not_matter(log: str, layout: str) -> None:
     assert counts == {name: each.count for name, each in expected.consequences.items()}
 
 
+def test_what_follows_in_a_partition_without_a_directory_stands_under_its_cause() -> None:
+    """As in the logs of 0.8 to 0.11."""
+    texts = [
+        "Found invalid offset during recovery for log dz-0. Deleting the corrupt segment and creating an empty one",
+        "Corruption found in segment 483 of log dz-0, truncating to offset 483.",
+        "Corruption found in segment 0 of log d-0, truncating to offset 7.",
+    ]
+    found = causes_in(f"[2026-11-21 09:27:07,165] WARN {text} (kafka.log.Log)\n".encode() for text in texts)
+    assert names(found) == ["invalid-offset", "corruption-in-segment"]
+    assert [[each.name for each in cause.places.values()] for cause in found] == [["dz-0"], ["d-0"]]
+
+
+@pytest.mark.parametrize(("live", "cause"), [("", []), ("2", ["no-replica-online"])])
+def test_a_controller_that_knows_no_broker_yet_is_at_its_start(live: str, cause: list[str]) -> None:
+    change = "Controller 0 epoch 2 initiated state change for partition [dz,0] from OfflinePartition to OnlinePartition"
+    why = f"No replica for partition [dz,0] is alive. Live brokers are: [Set({live})], Assigned replicas are: [List(0)]"
+    lines = f"[2026-11-21 09:26:04,390] ERROR {change} failed", f"kafka.common.NoReplicaOnlineException: {why}"
+    assert names(causes_in(f"{line}\n".encode() for line in lines)) == cause
+
+
+def test_a_snapshot_that_is_not_there_is_no_loss() -> None:
+    old, new = "/d/t-0/00000000000000000076.snapshot", "/d/t-0/00000000000000000076.snapshot.deleted"
+    head = (
+        f"[2026-11-27 00:19:06,140] WARN Failed atomic move of {old} to {new} retrying with a non-atomic move (Utils)"
+    )
+    trace = f"java.nio.file.NoSuchFileException: {old} -> {new}"
+    assert causes_in(f"{line}\n".encode() for line in (head, trace, "\tat java.base/sun.nio.fs.X.y(X.java:1)")) == []
+    assert names(causes_in(f"{line}\n".replace(".snapshot", ".log").encode() for line in (head, trace))) == [
+        "file-vanished"
+    ]
+
+
 def test_records_that_a_consumer_skipped_are_named_in_its_log() -> None:
     text = "[Consumer clientId=c, groupId=g] Fetch position FetchPosition{offset=10, offsetEpoch=Optional[0]}"
     line = f"[2026-11-28 22:40:43,582] INFO {text} is out of range for partition orders-3, resetting offset\n"
     assert names(causes_in([line.encode()])) == ["offset-out-of-range"]
+
+
+def test_an_object_in_a_message_is_a_part_of_it() -> None:
+    line = b'[2026-11-28 22:40:43,582] ERROR Rolled back: {"message":"No space left on device","level":"INFO"}\n'
+    (event,) = events_of([line])
+    assert (event.time, event.level, event.lines) == ("2026-11-28T22:40:43.582", "ERROR", [line.decode().rstrip()])
 
 
 def test_a_stack_trace_belongs_to_its_message() -> None:
@@ -241,6 +279,10 @@ def test_a_trace_longer_than_the_memory_is_a_message_of_its_own() -> None:
         b'{"message": 1}', b'{"log":"', b'{"log":"x"}', b'{"message":"No space left on device","level":7}', b"[" * 5000,
         b'{"message":"No space left on device","level":"ERROR","thrown":{"cause":{"cause":[1,{}]}}}', b"\xff\xfe",
         b"{" * 5000 + b"No space left on device" + b"}", b"2026-99-99 99:99:99,999 ERROR No space left on device",
+        b"2026-02-30 10:00:60,999 INFO Recovering 9 logs from /d since no clean shutdown file was found",
+        b'{"message":"No space left on device","level":"ERROR","instant":{"epochSecond":1,"nanoOfSecond":"x"}}',
+        b'{"message":"No space left on device","level":"ERROR","instant":{"epochSecond":1,"nanoOfSecond":Infinity}}',
+        b'{"message":"No space left on device","level":"ERROR","time":NaN,"ts":1e300,"date":-Infinity}',
     ],
 )  # fmt: skip
 def test_hostile_lines_are_read(line: bytes) -> None:

@@ -481,7 +481,11 @@ class Round:
             for segment in log.segments_between(self._segments, found.start, found.end):
                 if not map_keys(offset_map, segment, found.start, transactions, workers, self._buffers, advance):
                     break
-                end = min(self._behind[segment.base_offset], found.end)
+                behind = self._behind[segment.base_offset]
+                if keys.latest_offset >= behind:  # aborted transactions would be sought in the wrong segments
+                    text = f"it reaches offset {keys.latest_offset}, the next segment begins at {behind}"
+                    raise log.DamagedError(segment.path, segment.size, text)
+                end = min(behind, found.end)
                 keys.latest_offset = max(end - 1, keys.latest_offset)
             self.end = max(keys.latest_offset + 1, found.start)
             self.keys = len(offset_map)

@@ -268,11 +268,11 @@ class RepairTarget:
     def _missing_with(self, copy: Copy) -> int | None:
         """Returns how many offsets stay missing behind the damage after a recovery from a copy; None if the copy has
         none of them. If only bytes were inserted, none are missing."""
-        cut, filled = self.outcome({"--full": None}), self.outcome({"--from-replica": copy.path})
-        end = cut.end or 0
+        end, filled = self.outcome({"--full": None}).end or 0, self.outcome({"--from-replica": copy.path})
         missing = sum(last - max(first, end) + 1 for first, last in filled.missing if last >= end)
-        is_whole = filled.is_known and cut.removed and not missing
-        return missing if is_whole or any(last >= end for last in filled.taken) else None
+        if any(last >= end for last in filled.taken):
+            return missing
+        return 0 if filled.is_known and not missing and self._compared_with(copy)[0] > end else None
 
     def ended_in(self, producer_id: int, first_offset: int) -> str | None:
         """Returns the path of a longer copy that has the marker of a transaction which is open here; None if none

@@ -214,6 +214,11 @@ class Repairs:
         for finding in findings:
             if finding.code == _FOREIGN and (target := self.target_of(finding.file)) is not None:
                 self._foreign.add(target.path)
+        # The file may be right, and the epoch of a batch wrong.
+        if any(each.code == "leader-epoch-falls" and each.needs == DECISION for each in findings):
+            findings = [
+                each._replace(needs=DECISION) if each.code == "leader-epochs-mismatch" else each for each in findings
+            ]
         repaired = [self.with_repair(finding) for finding in findings]
         of_log = [each for each in repaired if each.severity != INFO and KINDS[each.code].repair == SALVAGE]
         salvaged = next((each for each in of_log if each.repair and not each.needs), None)

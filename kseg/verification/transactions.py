@@ -14,7 +14,7 @@ from kseg.formats.suffixes import SNAPSHOT, TRANSACTION_INDEX
 from kseg.kernel.state import producers as kernel
 from kseg.limits import TRANSACTION_LIMIT_MS
 from kseg.quantities import show_span
-from kseg.segment.files import segment_stem
+from kseg.segment.files import is_part_of_log, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, BatchRow, HeaderRows
 from kseg.sidefiles import producer_state
@@ -107,7 +107,7 @@ class _IndexCheck:
         """Compares the file with the ABORT markers of the segment."""
         if os.path.basename(self._path) not in self._partition.names:
             needed = [abort for abort in aborts if abort.filled and abort.is_certain]
-            if needed and not self._partition.is_bare:
+            if needed and not self._partition.is_bare and is_part_of_log(self._segment.file.name):
                 text = f"aborted transactions whose marker is in {self._segment.file.name}: {len(needed)}"
                 self._add("transaction-index-missing", text, needed[0].last_offset, {"count": len(needed)})
             return

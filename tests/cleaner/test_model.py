@@ -139,6 +139,17 @@ def test_batches_whose_offsets_do_not_rise_are_damage(tmp_path: Path, order: lis
         clean(partition)
 
 
+def test_a_segment_that_reaches_behind_the_base_of_the_next_is_damage(tmp_path: Path) -> None:
+    """With an empty segment there, aborted transactions behind its base would not be found."""
+    from kseg.cleaner.log import DamagedError
+
+    partition = tmp_path / "t-0"
+    write_log(partition, [build_record_batch(new_records([(b"a", b"1"), (b"b", b"2")], i)) for i in (0, 2)])
+    (partition / f"{1:020d}.log").touch()
+    with pytest.raises(DamagedError, match="reaches offset 3, the next segment begins at 1"):
+        clean(partition)
+
+
 def test_indexes_removed_by_a_group_are_known_to_the_next(tmp_path: Path) -> None:
     """Each group is committed by itself, as with --no-quarantine."""
     steps = [("d", 0, 0), ("a", 0, 0), ("d", 1, 1), ("d", 0, 2), ("a", 1, 0), ("p", 0, 0)]

@@ -175,11 +175,12 @@ def test_a_replica_in_sync_that_is_given_must_have_the_range(
         assert following == [salvage(logs)]
 
 
-def test_nothing_is_cut_where_bytes_were_inserted(nodes: Nodes, kseg: Kseg) -> None:
-    """The copy that was cut would be behind the other one."""
+@pytest.mark.parametrize("number", [0, -2])
+def test_nothing_is_cut_where_bytes_were_inserted(number: int, nodes: Nodes, kseg: Kseg) -> None:
+    """The copy that was cut would be behind the other one, even if it only lacks the last batch, a marker."""
     logs, other, _ = nodes([1, 2], [])
     log = logs / PARTITION / LOG
-    whole, at = log.read_bytes(), ends(log)[0]
+    whole, at = log.read_bytes(), ends(log)[number]
     log.write_bytes(whole[:at] + bytes(100) + whole[at:])
     following = [argv for argv in judged(kseg, logs, other)[1] if argv[-1] == f"{logs}/{PARTITION}"]
     assert following == [filled(logs, other)]

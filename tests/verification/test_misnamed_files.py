@@ -13,7 +13,7 @@ from kseg.limits import MAX_HEADERS
 from kseg.segment.paths import is_packed_segment, named_like_segment, packing_of
 from kseg.segment.survey import DEEP
 from kseg.verification.repairs import Repairs
-from verification.log_directories import REAL, check, copied
+from verification.log_directories import REAL, TESTDATA, check, copied
 from verification.partitions import PLAIN, of_records
 
 SEGMENT = PLAIN / "00000000000000000116.log"
@@ -55,6 +55,16 @@ def test_a_copy_beside_sound_segments_is_no_part_of_their_log(name: str, tmp_pat
     after = check(folder, DEEP)
     assert after.report.totals.batches > before.report.totals.batches
     assert set(after.serious) - set(before.serious) <= {"broker-would-not-start"}
+
+
+def test_a_copy_has_no_transaction_index(tmp_path: Path) -> None:
+    """No reindex writes one for it."""
+    folder = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1-rounds/kill/txn-0", tmp_path / "txn-0"))
+    log = folder / f"{147:020}.log"
+    shutil.copy(log, f"{log}.bak")
+    assert "transaction-index-missing" not in check(folder).codes
+    log.with_suffix(".txnindex").unlink()
+    assert "transaction-index-missing" in check(folder).codes
 
 
 @pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "00000000000000000116.snapshot", "partition.metadata"])

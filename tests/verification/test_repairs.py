@@ -276,6 +276,14 @@ def test_what_mode_broker_refuses_is_salvaged(removed: int, logs: Path, monkeypa
     assert finding.details.get("otherRepair") == (salvage if removed else None)
 
 
+@pytest.mark.parametrize("needs", [None, "decision"])
+def test_epochs_are_not_rebuilt_from_a_batch_that_may_be_wrong(needs: str | None, logs: Path) -> None:
+    falls = found("leader-epoch-falls", logs / "a-0")._replace(needs=needs)
+    _, mismatch = Repairs().with_repairs([falls, found("leader-epochs-mismatch", logs / "a-0")])
+    rebuild = ["kseg", "recover", "--rebuild-epochs", str(logs / "a-0")]
+    assert (mismatch.repair, mismatch.needs) == ((rebuild, None) if needs is None else (None, "decision"))
+
+
 def test_a_partition_is_listed_once_for_all_its_findings(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed: list[str] = []
     real = repairs.holds_segments

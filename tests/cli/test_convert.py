@@ -220,6 +220,15 @@ def test_a_batch_of_no_known_format_is_skipped(kseg: Kseg, tmp_path: Path) -> No
     assert dumped(kseg, tmp_path / "new" / "dplain-0") == dumped(kseg, damaged)
 
 
+@pytest.mark.parametrize("words", [("--to", "v1"), ("--batch-bytes", 1000)])
+def test_batches_that_are_read_keep_their_format_and_size(
+    kseg: Kseg, tmp_path: Path, words: tuple[object, ...]
+) -> None:
+    kseg("convert", "--to", "jsonl", "-o", tmp_path / "lines", TXN).expect(0)
+    done = kseg("convert", "--from", "jsonl", *words, "-o", tmp_path / "new", tmp_path / "lines")
+    done.expect(3, "batches keep their format and size when they are read: convert the result; nothing was written")
+
+
 def test_headers_that_an_old_format_lacks_are_refused(kseg: Kseg, tmp_path: Path) -> None:
     rows = kseg("dump", "--print-data-log", "--format", "json", SOURCES[3]).objects
     next(row for row in rows if row["type"] == "record")["headers"] = [{"key": "h", "value": "1"}]

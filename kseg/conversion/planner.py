@@ -291,8 +291,9 @@ def convert_to_new(
                 _check_space(folder, files, request, work)
             rewritten = work(None if is_dry else folder, conversion)
             report_losses(path, rewritten, messages)
-            if options.is_selective and not rewritten.segments:
-                messages.warning(f"{path}: no record is in the range: left out")
+            if not rewritten.segments:
+                where = "range" if options.is_selective else "file"
+                messages.warning(f"{path}: no record is in the {where}: left out")
                 made.drop(name, is_dry)
                 continue
             ends[name] = rewritten.segments[0].base_offset, rewritten.next_offset

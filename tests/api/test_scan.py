@@ -300,6 +300,14 @@ def test_each_stream_begins_anew() -> None:
     assert pa.table(scan).equals(first)
 
 
+def test_what_a_filter_excludes_is_not_read() -> None:
+    """The log begins at offset 116, and is damaged."""
+    scan: Any = kseg.scan(FLIPPED)
+    assert scan.to_table(filter=ds.field("offset") < 116).num_rows == 0
+    with pytest.raises(kseg.DamageError):
+        scan.to_table()
+
+
 @pytest.mark.parametrize("mode", ["records", "batches"])
 def test_a_batch_that_is_being_written_is_no_damage(mode: Any, tmp_path: Path) -> None:
     path = tmp_path / "orders-0" / f"{0:020}.log"

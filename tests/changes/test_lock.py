@@ -30,6 +30,14 @@ def test_a_held_lock_is_refused(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="lists the open files")
+def test_a_lock_that_is_created_leaves_no_file_open(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with locked(str(tmp_path)):
+        assert len(os.listdir("/proc/self/fd")) == before + 1
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def is_free(path: Path) -> bool:
     """Whether another process, such as a broker, could take the lock."""
     taker = [sys.executable, "-c", TAKER, str(path / ".lock")]

@@ -214,12 +214,29 @@ def test_empty_batches_are_of_the_partition_of_their_folder(kseg: Kseg, tmp_path
     assert imported(kseg, tmp_path / "again", empty).name == "e-idem-0"
 
 
+@pytest.mark.parametrize("content", [b"", b"nonsense" * 9])
+def test_a_file_without_a_number_and_records_is_left_out(kseg: Kseg, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "segment.log").write_bytes(content)
+    words = ("--codec", "zstd", "--skip-damage", "--output", tmp_path / "new", tmp_path / "segment.log")
+    kseg("convert", *words).expect(0, "segment.log: no record is in the file: left out")
+    assert not list((tmp_path / "new").glob("*-0"))
+
+
 def test_a_batch_of_no_known_format_is_skipped(kseg: Kseg, tmp_path: Path) -> None:
     lines, damaged = tmp_path / "lines", TESTDATA / "damaged/4.3.1-last-magic-1/dplain-0"
     kseg("convert", "--to", "jsonl", "--skip-damage", "--output", lines, damaged).expect(0)
     kseg("convert", "--from", "jsonl", "--output", tmp_path / "new", lines).expect(3)
     kseg("convert", "--from", "jsonl", "--skip-damage", "--output", tmp_path / "new", lines).expect(0)
     assert dumped(kseg, tmp_path / "new" / "dplain-0") == dumped(kseg, damaged)
+
+
+@pytest.mark.parametrize("words", [("--to", "v1"), ("--batch-bytes", 1000)])
+def test_batches_that_are_read_keep_their_format_and_size(
+    kseg: Kseg, tmp_path: Path, words: tuple[object, ...]
+) -> None:
+    kseg("convert", "--to", "jsonl", "-o", tmp_path / "lines", TXN).expect(0)
+    done = kseg("convert", "--from", "jsonl", *words, "-o", tmp_path / "new", tmp_path / "lines")
+    done.expect(3, "batches keep their format and size when they are read: convert the result; nothing was written")
 
 
 def test_headers_that_an_old_format_lacks_are_refused(kseg: Kseg, tmp_path: Path) -> None:

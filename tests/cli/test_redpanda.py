@@ -92,6 +92,8 @@ def test_nothing_is_changed(kseg: Kseg, tmp_path: Path, words: tuple[str, ...]) 
     path = write(tmp_path, SEGMENT)
     for place in (path, path.parent):
         kseg(*words, place).expect(3, "Redpanda")
+    if words[0] in ("recover", "reindex"):
+        kseg(*words, "--output", tmp_path / "new", path).expect(3, "is no directory; give a partition or log directory")
     assert path.read_bytes() == SEGMENT
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 

@@ -1,10 +1,14 @@
 """Where two copies of a log part, and what goes if one leads; the rules are those of Kafka's followers."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from kseg.node import cluster
 from kseg.node.cluster import ClusterPartition, LogCopy, count_records
 from kseg.node.metadata_image import PartitionImage
+from kseg.node.node import by_cluster
 from kseg.sidefiles.checkpoints import EpochEntry
 from segment.segments import TESTDATA
 
@@ -71,6 +75,14 @@ def test_what_goes(copies: tuple[LogCopy, ...], leader: int, expected: list[tupl
 def test_who_may_lead(fields: dict[str, tuple[int, ...]], nodes: tuple[int, ...]) -> None:
     """As PartitionChangeBuilder elects: those in sync, else the eligible ones, else the only last known leader."""
     assert a_partition(a_copy(1, 0), a_copy(2, 0), a_copy(3, 0), **fields).may_lead == nodes
+
+
+def test_copies_of_one_node_are_no_cluster() -> None:
+    nodes: list[Any] = [
+        SimpleNamespace(cluster_id=name, number=number)
+        for name, number in (("a", 1), ("a", 2), ("alone", 1), ("copies", 3), ("copies", 3), (None, 1), ("a", None))
+    ]
+    assert by_cluster(nodes) == [nodes[:2]]
 
 
 def test_records_of_a_range(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from cli.command import Kseg
+from conditions import CONDITIONS
 from kseg.node.node import Nodes
 from segment.segments import TESTDATA
-from verification.log_directories import OTHER_ID, check_node, checkpoint, edited
+from verification.log_directories import OTHER_ID, REAL, check, check_node, checkpoint, edited
 
 WHOLE = TESTDATA / "log-directories" / "4.4.0" / "logs"
 OLD_ID = "H2bQkJEeTKO7Ax3ZgWhC_A"
@@ -165,3 +166,18 @@ def test_a_copy_of_a_running_broker(disks: tuple[Path, Path]) -> None:
     assert "2 partitions end before the high watermark, by 12 offsets in all" in finding.message
     marks.write_text(checkpoint("cmptx 1 140", "few 0 8"))
     assert "copied-while-running" not in check_node(*disks).codes, "one partition has another cause"
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize(("source", "at_least"), [(REAL, 1), (WHOLE, 2)])
+def test_a_start_needs_a_block_for_each_file_that_it_writes(
+    source: Path, at_least: int, is_clean: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint, quorum-state, and after an unclean stop a snapshot in each partition. One block is free."""
+    logs = Path(shutil.copytree(source, tmp_path / "logs"))
+    if not is_clean:
+        (logs / ".kafka_cleanshutdown").unlink()
+        at_least += len([*logs.glob("*-[0-9]")])
+    CONDITIONS["disk-is-full"](monkeypatch, logs)
+    needed = [each.details["neededBytes"] for each in check(logs).findings if each.code == "disk-full"]
+    assert needed == [4096 * at_least] * (at_least > 1)

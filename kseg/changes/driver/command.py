@@ -322,20 +322,13 @@ class Planner:
 
 # The PATHs of changing commands: partitions or log directories, their locks, and changes that were interrupted.
 
-NEVER_CHANGED = (
-    "packed files, archives, segments of Redpanda and object stores are never changed: give --output DIR to write the "
-    "result there; erase and undo need them unpacked"
-)
-
 
 def is_partition(path: str) -> bool:
     """Whether a directory is a partition rather than a log directory. Raises PathError if it is neither."""
     Place(path).check()
     if not Place(path).is_dir():
         missing = "no such file or directory" if not Place(path).lexists() else "is no directory"
-        if form_at(path) is not None or (is_url(path) and Place(path).tree is None):
-            raise PathError(f"{shown(path)}: {NEVER_CHANGED}")
-        raise PathError(f"{path or repr(path)}: {missing}; give a partition or log directory")
+        raise PathError(f"{shown(path) or repr(path)}: {missing}; give a partition or log directory")
     if holds_segments(path):
         return True
     if is_log_directory(path):
@@ -752,8 +745,11 @@ def _run_path(
     if path == STANDARD_INPUT:
         raise PathError("standard input cannot be changed: give a partition or log directory")
     reporter, real = planner.reporter, resolved(path) if options.output is not None else resolved_to_change(path)
-    if options.output is None and (is_url(path) or Place(real).tree is not None):
-        raise PathError(f"{shown(path)}: {NEVER_CHANGED}")
+    if options.output is None and (is_url(path) or Place(real).tree is not None or form_at(real) is not None):
+        raise PathError(
+            f"{shown(path)}: packed files, archives, segments of Redpanda and object stores are never changed: give "
+            "--output DIR to write the result there; erase and undo need them unpacked"
+        )
     is_single = is_partition(real)
     to_lock = directories_to_lock(path, real, is_single) if options.takes_lock else []
     if options.is_dry and options.output is None:

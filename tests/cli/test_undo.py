@@ -297,6 +297,7 @@ def test_what_only_its_repetition_completes_is_told(kseg: Kseg, logs: Path) -> N
     LogDirectoryChange(str(logs), "recover").apply(plan_for(logs / "dplain-0"))
     for words in (("-n",), ()):
         kseg("undo", "--complete", *words, logs).expect(3, "'recover' was interrupted here: repeat it, or undo it with")
+    kseg("undo", "--purge", logs).expect(0, "freed 0 B (changes: 0)")
     kseg("undo", "-n", logs).expect(1)
     kseg("undo", logs).expect(0)
     kseg("undo", "--complete", logs).expect(0)

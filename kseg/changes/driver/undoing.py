@@ -272,14 +272,18 @@ def _finished(
     ``number``: only the change with this number; of a log directory, only its changes as a whole have numbers.
     ``kept_in``: as in `quarantine.changes`.
     """
+    every = journals(log_directory_of(path) if is_single else path)
+    unfinished = {journal.group for journal in every if journal.state not in (DONE, ABANDONED)}
     finished = [
-        journal for journal in journals(log_directory_of(path) if is_single else path)
-        if journal.state in (DONE, ABANDONED)
+        journal for journal in every
+        if journal.group not in unfinished
         and (undo_changes.is_sole(journal, path) if is_single else number in (None, journal.number))
     ]  # fmt: skip
     groups, parts, changes = {journal.group: journal for journal in finished}, list[Change](), list[Change]()
     for partition in [path] if is_single else changed_partitions(path):
         for change in quarantine.changes(partition, kept_in):
+            if change.group in unfinished:
+                continue  # its undo, or the repetition of its command, needs it
             if is_part := change.group in groups:
                 change.name_before = groups[change.group].name_before(partition)
             if is_part and not is_single:

@@ -148,11 +148,18 @@ def apply_freeing(
 
 
 class TakenBack(str):
-    """The sentence about a change that was taken back: there is nothing left of it to undo in its ``directory``."""
+    """The sentence about a change that was taken back, or whose undo was completed: there is nothing left of it to undo
+    in its ``directories``.
+    """
 
-    __slots__ = ("directory",)
+    __slots__ = ("directories",)
 
-    directory: str
+    directories: tuple[str, ...]
+
+    def __new__(cls, text: str, *directories: str) -> "TakenBack":
+        told = super().__new__(cls, text)
+        told.directories = directories
+        return told
 
 
 def _record(change: Change, disk: Disk) -> None:
@@ -198,9 +205,7 @@ def take_back(directory: str, disk: Disk) -> str:
     disk.unlink(link)
     disk.sync_directory(directory)
     quarantine.remove_kept(kept, disk)
-    told = TakenBack(f"{was}, and is taken back")
-    told.directory = directory
-    return told
+    return TakenBack(f"{was}, and is taken back", directory)
 
 
 def _restore(change: Change, disk: Disk) -> None:

@@ -653,9 +653,8 @@ class LogDirectoryChange:
         if not found:
             return None
         journal = found[-1]
-        was, undo = f"{self.directory}: {journal.command!r} was interrupted here", named_path(self.directory)
         if journal.command.split()[:1] != self.command.split()[:1]:
-            raise KsegError.with_command(f"{was}: repeat it, or undo it with", shell_line(["kseg", "undo", undo]))
+            raise interruption(journal)
         if changed := _changed_since(journal, self._keeps_marker):
             self._stale = journal
             self.messages.append(
@@ -663,13 +662,19 @@ class LogDirectoryChange:
             )
             return None
         if journal.keeps and not self._keeping.keeps:
-            text = f"{was}, and keeps removed bytes: repeat it without --no-quarantine, or undo it with"
-            raise KsegError.with_command(text, shell_line(["kseg", "undo", undo]))
+            raise interruption(journal, ", and keeps removed bytes", " without --no-quarantine")
         if self._keeping.keeps and not journal.keeps:
+            was = f"{self.directory}: {journal.command!r} was interrupted here"
             raise KsegError(f"{was}, and keeps no removed bytes: repeat it with --no-quarantine")
         done = f"{plural(len(_changed_names(journal)), 'partition', 'partitions')} done"
         self.messages.append(f"{self.directory}: {journal.command!r} was interrupted with {done}: going on")
         return journal
+
+
+def interruption(journal: Journal, why: str = "", how: str = "") -> KsegError:
+    """Returns the error that leads from an interrupted command to its repetition or undo."""
+    text = f"{journal.directory}: {journal.command!r} was interrupted here{why}: repeat it{how}, or undo it with"
+    return KsegError.with_command(text, shell_line(["kseg", "undo", named_path(journal.directory)]))
 
 
 def leaves_marker(plan: Plan) -> bool:

@@ -15,6 +15,7 @@ from kseg.changes import journal as journaling
 from kseg.changes.apply import Keeping, apply, check_intermediate, rolled_forward
 from kseg.changes.content import old_content
 from kseg.changes.disk import Disk, opened
+from kseg.changes.full_disk import TakenBack
 from kseg.changes.journal import OPEN, UNDOING, DirectoryMove, Journal, RootFile
 from kseg.changes.lock import log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change, ChangedSinceError, ExpectedStates, write_change
@@ -474,14 +475,15 @@ def complete_interrupted(directory: str, disk: Disk | None = None, before_undo: 
             journaling.remove_marker(log_directory_of(directory), disk)
         for change in pending:
             if change.number in quarantine.numbers(directory):  # completing an undo has removed the undone change
-                messages.append(f"{directory}: {_complete(change, disk, before_undo)}")
+                messages.append(_complete(change, disk, before_undo))
         if quarantine.remove_leftovers(directory, disk):
             messages.append(f"{directory}: temporary files of an interrupted command were removed")
     return messages
 
 
 def _complete(change: Change, disk: Disk, before_undo: bool) -> str:
-    was = f"{f'the undo of change {change.undoes}' if change.undoes else repr(change.command)} was interrupted"
+    undone = f"the undo of change {change.undoes}" if change.undoes else repr(change.command)
+    was = f"{change.directory}: {undone} was interrupted"
     with directories_held():
         [error] = rolled_forward([change], disk)
     if isinstance(error, ChangedSinceError | PathError):
@@ -496,7 +498,8 @@ def _complete(change: Change, disk: Disk, before_undo: bool) -> str:
         return f"{was} and cannot be completed: {text_of(error.__cause__ or error)}"
     if isinstance(error, KsegError):
         raise error
-    return f"{was}, and is complete now"
+    told = f"{was}, and is complete now"
+    return TakenBack(told, change.directory) if change.undoes else told
 
 
 def complete_interrupted_in_log_directory(
@@ -524,8 +527,10 @@ def complete_interrupted_in_log_directory(
             elif journal.state == OPEN and journal.path_name and journal.known.keys() == {CLEAN_SHUTDOWN}:
                 journaling.end_journal(journal, disk)  # its partition is complete, and no file of the root changes
             elif journal.state == UNDOING:
+                names = {*journaling.partitions_now(journal), *journal.partitions}
                 _continue_undo(journal, disk, kept_in)
-                messages.append(f"{directory}: the undo of {journal.command!r} was interrupted, and is complete now")
+                told = f"{directory}: the undo of {journal.command!r} was interrupted, and is complete now"
+                messages.append(TakenBack(told, directory, *(Place(directory) / name for name in names)))
             elif journal.state == DONE and not journal.keeps:
                 journaling.forget(journal, disk)
     return messages

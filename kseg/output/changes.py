@@ -239,7 +239,7 @@ class TextPlans(PlanPrinter):
         if not totals.directories:  # if something is incomplete or could not be planned, errors have reported it
             if self.undone.directories:
                 notices.warning(f"not done: {_totals_text(self.undone)}")
-            elif status <= 1:
+            elif status <= 1 and not outcome.has_changed:
                 notices.warning("nothing to change")
             return
         if self._is_dry:

@@ -133,7 +133,7 @@ def test_kept_on_another_disk(
             has_record = any((partition / FOLDER).glob("[0-9]"))
             if (partition / LINK).is_symlink() and outcome(partition.parent) != before and not has_record:
                 assert "before its record" in kseg("verify", partition).out.decode()
-                kseg("undo", "--dry-run", partition).expect(0, "would be taken back first")
+                kseg("undo", "--dry-run", partition).expect(1, "would be taken back first")
                 kseg("undo", partition).expect(0, "and is taken back")
             kseg("undo", "-q", partition)
             assert outcome(partition.parent) == before, (at, disk.calls[at])

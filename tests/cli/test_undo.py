@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from changes.driver.cutting import CLEAN, LOG, POINTS, files, make_logs
+from changes.failing import CountingDisk, KillingDisk
 from changes.holding import held
 from cli.command import TESTDATA, Kseg, flip, unchanged
+from cli.dying import on, outcome
 from kseg import __version__
 from kseg.changes import manifest
 from kseg.changes.apply import apply
@@ -44,12 +46,12 @@ def change(partition: Path, command: str = "recover --mode broker", size: int = 
     apply(plan_for(partition, size), command)
 
 
-def change_all(logs: Path) -> None:
+def change_all(logs: Path, size: int = 7129) -> None:
     work = LogDirectoryChange(str(logs), "recover --mode broker", (POINTS, STARTS))
     for partition in sorted(logs.glob("dplain-*")):
-        work.apply(plan_for(partition))
+        work.apply(plan_for(partition, size))
     root = Plan(str(logs))
-    root.write(POINTS, [b"0\n1\ndplain 0 134\n"], "pointed beyond the end")
+    root.write(POINTS, [b"0\n1\ndplain 0 %d\n" % (134 if size == 7129 else 120)], "pointed beyond the end")
     work.finish(root)
 
 
@@ -274,6 +276,31 @@ def test_an_interrupted_change_is_completed_and_not_undone(kseg: Kseg, tmp_path:
     kseg("undo", "--complete", partition).expect(0, "is complete now")
     assert kseg("undo", "--complete", "-n", partition).status == 0
     assert kseg("undo", "--complete", "--list", partition).status == 2
+
+
+@pytest.mark.parametrize("name", ["logs", "logs/dplain-0"])
+def test_an_interrupted_undo_is_completed_and_nothing_else_undone(
+    kseg: Kseg, logs: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(logs.parent)
+    change_all(logs)
+    with unchanged(logs, outcome):
+        at = CountingDisk()
+        for disk in (at, None):
+            change_all(logs, 3000) if name == "logs" else change(logs / "dplain-0", size=3000)
+            on(disk or KillingDisk(at.count * 2 // 3), monkeypatch, "undo", "-q", name)
+        kseg("undo", "-n", name).expect(1, "was interrupted, and would be completed first")
+        kseg("undo", name).expect(0, "was interrupted, and is complete now")
+
+
+def test_what_only_its_repetition_completes_is_told(kseg: Kseg, logs: Path) -> None:
+    LogDirectoryChange(str(logs), "recover").apply(plan_for(logs / "dplain-0"))
+    for words in (("-n",), ()):
+        kseg("undo", "--complete", *words, logs).expect(3, "'recover' was interrupted here: repeat it, or undo it with")
+    kseg("undo", "--purge", logs).expect(0, "freed 0 B (changes: 0)")
+    kseg("undo", "-n", logs).expect(1)
+    kseg("undo", logs).expect(0)
+    kseg("undo", "--complete", logs).expect(0)
 
 
 def test_purging_is_told_as_json(kseg: Kseg, logs: Path) -> None:

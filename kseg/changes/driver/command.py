@@ -386,8 +386,10 @@ def without_same_outputs(paths: Sequence[str], output: str | None, failures: Fai
     return found
 
 
-def interrupted_changes(path: str, is_single: bool) -> list[str]:
-    """Returns one sentence for each interrupted change that the next changing command completes or removes first."""
+def interrupted_changes(path: str, is_single: bool, before_undo: bool = False) -> list[str]:
+    """Returns one sentence for each interrupted change that the next changing command completes or removes first, and
+    unless that is an undo for one of the log directory.
+    """
     found = []
     for partition in [path] if is_single else journaling.changed_partitions(path):
         for change in quarantine.pending(partition):
@@ -396,7 +398,9 @@ def interrupted_changes(path: str, is_single: bool) -> list[str]:
             found.append(f"{partition}: a change was interrupted before its record, and would be taken back first")
     if not is_single:
         for journal in journaling.journals(path):
-            if journal.state in (journaling.OPEN, journaling.UNDOING):
+            if journal.state == journaling.UNDOING:
+                found.append(f"{path}: the undo of {journal.command!r} was interrupted, and would be completed first")
+            elif journal.state == journaling.OPEN and not before_undo:
                 found.append(f"{path}: {journal.command!r} was interrupted here")
     return found
 

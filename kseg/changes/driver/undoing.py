@@ -12,15 +12,26 @@ from kseg.changes import undo as undo_changes
 from kseg.changes.disk import Disk
 from kseg.changes.driver import command as driver
 from kseg.changes.full_disk import TakenBack
-from kseg.changes.journal import OPEN, Journal, changed_partitions, forget, journals, partitions_now, read_root_file
+from kseg.changes.journal import (
+    OPEN,
+    Journal,
+    changed_partitions,
+    forget,
+    has_changed_anything,
+    interruption,
+    journals,
+    partitions_now,
+    read_root_file,
+)
 from kseg.changes.lock import directories_to_lock, locked, log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Author, Change, FileHashes
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at
 from kseg.node.node import Nodes
-from kseg.segment.files import CLEAN_SHUTDOWN
+from kseg.segment.files import CLEAN_SHUTDOWN, directory_name
 from kseg.segment.paths import each_once, partition_count
 from kseg.stores.no_follow import resolved, resolved_to_change
+from kseg.stores.place import Place
 
 # Lists the changes recorded in quarantines and journals, and removes the bytes that they keep.
 
@@ -40,8 +51,9 @@ class UndoOptions:
 def undo(paths: Sequence[str], options: UndoOptions, reporter: driver.Reporter) -> driver.Outcome:
     """Undoes the last change of each path. Errors of single paths are reported and do not stop the others."""
     failures, state = driver.Failures(reporter), driver.RunState(reporter, options.is_dry)
-    nodes, has_any = Nodes(paths), not options.topics
+    nodes = Nodes(paths)
     paths = each_once(nodes.paths)
+    has_any = not options.topics or not paths
     reporter.begin(1, partition_count(paths))
     for path in paths:
         with failures.of(path):
@@ -49,9 +61,11 @@ def undo(paths: Sequence[str], options: UndoOptions, reporter: driver.Reporter) 
             has_any |= bool(parts)
             for part in parts:
                 with failures.of(part), _taken(part, options, reporter.warning, True) as (real, is_single, interrupted):
-                    taken_back = {line.directory for line in interrupted if isinstance(line, TakenBack)}
-                    is_done = real in taken_back if is_single else taken_back and not _is_begun(real)
-                    if not (is_done or (options.is_dry and interrupted)):
+                    taken = {place for line in interrupted if isinstance(line, TakenBack) for place in line.directories}
+                    is_done = Place(real).absolute in taken or (not is_single and taken and not _begun(real, is_single))
+                    if is_done or (options.is_dry and interrupted):
+                        state.has_plans = True
+                    else:
                         _undo_last(real, is_single, options, state)
                 state.not_applied()
         state.not_applied()
@@ -66,15 +80,19 @@ def complete(paths: Sequence[str], options: UndoOptions, reporter: driver.Report
     failures, has_found, is_dry = driver.Failures(reporter), False, options.is_dry
     for path in driver.paths_of_topics(paths, options.topics, failures):
         with failures.of(path):
-            with _taken(path, options, reporter.warning) as (_, _, interrupted):
+            with _taken(path, options, reporter.warning) as (real, is_single, interrupted):
                 has_found |= bool(interrupted)
+                for journal in _begun(real, is_single):
+                    raise interruption(journal)
     status = max(failures.status, int(is_dry and has_found))
     return driver.Outcome(status, is_dry, has_found and not is_dry, errors=dict(failures.errors))
 
 
-def _is_begun(directory: str) -> bool:
-    """Whether a command that was interrupted in a log directory has changed partitions that are not taken back."""
-    return any(journal.state == OPEN for journal in journals(directory))
+def _begun(path: str, is_single: bool) -> list[Journal]:
+    """Returns the journals of interrupted commands that only their repetition or undo ends."""
+    found = [each for each in journals(log_directory_of(path) if is_single else path) if each.state == OPEN]
+    found = [each for each in found if not is_single or each.path_name == directory_name(path)]
+    return [each for each in found if has_changed_anything(each)]
 
 
 def _paths_to_undo(path: str, options: UndoOptions, nodes: Nodes) -> list[str]:
@@ -101,7 +119,7 @@ def _taken(
     real = resolved_to_change(path)
     is_single = driver.is_partition(real)
     if options.is_dry:
-        found = driver.interrupted_changes(real, is_single) if looks else []
+        found = driver.interrupted_changes(real, is_single, before_undo=True) if looks else []
         for line in found:
             warn(line)
         yield real, is_single, found
@@ -259,14 +277,18 @@ def _finished(
     ``number``: only the change with this number; of a log directory, only its changes as a whole have numbers.
     ``kept_in``: as in `quarantine.changes`.
     """
+    every = journals(log_directory_of(path) if is_single else path)
+    unfinished = {journal.group for journal in every if journal.state not in (DONE, ABANDONED)}
     finished = [
-        journal for journal in journals(log_directory_of(path) if is_single else path)
-        if journal.state in (DONE, ABANDONED)
+        journal for journal in every
+        if journal.group not in unfinished
         and (undo_changes.is_sole(journal, path) if is_single else number in (None, journal.number))
     ]  # fmt: skip
     groups, parts, changes = {journal.group: journal for journal in finished}, list[Change](), list[Change]()
     for partition in [path] if is_single else changed_partitions(path):
         for change in quarantine.changes(partition, kept_in):
+            if change.group in unfinished:
+                continue  # its undo, or the repetition of its command, needs it
             if is_part := change.group in groups:
                 change.name_before = groups[change.group].name_before(partition)
             if is_part and not is_single:

@@ -97,9 +97,16 @@ def test_interrupted_changes_of_partitions(logs: Path) -> None:
     assert interrupted_changes(str(logs / "dplain-0"), True) == []
 
 
-@pytest.mark.parametrize(("state", "is_interrupted"), [("", True), (UNDOING, True), (DONE, False)])
-def test_an_interrupted_change_of_a_log_directory(state: str, is_interrupted: bool, logs: Path) -> None:
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        ("", ["'retain' was interrupted here"]),
+        (UNDOING, ["the undo of 'retain' was interrupted, and would be completed first"]),
+        (DONE, []),
+    ],
+)
+def test_an_interrupted_change_of_a_log_directory(state: str, told: list[str], logs: Path) -> None:
     journal = Journal(str(logs), 1, "retain", 1_790_000_000_000, True, {})
     journal.note(QUICK, **({"state": state} if state else {}))
-    assert interrupted_changes(str(logs), False) == [f"{logs}: 'retain' was interrupted here"] * is_interrupted
+    assert interrupted_changes(str(logs), False) == [f"{logs}: {text}" for text in told]
     assert interrupted_changes(str(logs / "dplain-0"), True) == []

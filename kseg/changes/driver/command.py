@@ -323,6 +323,17 @@ class Planner:
 # The PATHs of changing commands: partitions or log directories, their locks, and changes that were interrupted.
 
 
+def resolved_in_place(path: str) -> str:
+    """As `resolved_to_change`. Raises PathError for what no command changes in its place."""
+    real = resolved_to_change(path)
+    if is_url(path) or Place(real).tree is not None or form_at(real) is not None:
+        raise PathError(
+            f"{shown(path)}: packed files, archives, segments of Redpanda and object stores are never changed: give "
+            "--output DIR to write the result there; erase and undo need them unpacked"
+        )
+    return real
+
+
 def is_partition(path: str) -> bool:
     """Whether a directory is a partition rather than a log directory. Raises PathError if it is neither."""
     Place(path).check()
@@ -748,12 +759,7 @@ def _run_path(
     """``refused``: as `_lock_all` returns them."""
     if path == STANDARD_INPUT:
         raise PathError("standard input cannot be changed: give a partition or log directory")
-    reporter, real = planner.reporter, resolved(path) if options.output is not None else resolved_to_change(path)
-    if options.output is None and (is_url(path) or Place(real).tree is not None or form_at(real) is not None):
-        raise PathError(
-            f"{shown(path)}: packed files, archives, segments of Redpanda and object stores are never changed: give "
-            "--output DIR to write the result there; erase and undo need them unpacked"
-        )
+    reporter, real = planner.reporter, resolved(path) if options.output is not None else resolved_in_place(path)
     is_single = is_partition(real)
     to_lock = directories_to_lock(path, real, is_single) if options.takes_lock else []
     if options.is_dry and options.output is None:

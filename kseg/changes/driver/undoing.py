@@ -30,7 +30,7 @@ from kseg.errors import KsegError, StoppedHalfwayError, errors_at
 from kseg.node.node import Nodes
 from kseg.segment.files import CLEAN_SHUTDOWN, directory_name
 from kseg.segment.paths import each_once, partition_count
-from kseg.stores.no_follow import resolved, resolved_to_change
+from kseg.stores.no_follow import resolved
 from kseg.stores.place import Place
 
 # Lists the changes recorded in quarantines and journals, and removes the bytes that they keep.
@@ -116,7 +116,7 @@ def _taken(
     These are completed, and the log directory is locked; in a dry run they are only reported, if it ``looks`` for them.
     ``before_undo``: as in `complete_interrupted`. Raises PathError.
     """
-    real = resolved_to_change(path)
+    real = driver.resolved_in_place(path)
     is_single = driver.is_partition(real)
     if options.is_dry:
         found = driver.interrupted_changes(real, is_single, before_undo=True) if looks else []

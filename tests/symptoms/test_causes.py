@@ -256,13 +256,14 @@ def test_a_stack_trace_belongs_to_its_message() -> None:
     [
         ("org.apache.kafka.storage.internals.checkpoint.OffsetCheckpointFile$Formatter.fromString", "bad-checkpoint"),
         ("org.apache.kafka.storage.internals.log.LogFileUtils.offsetFromFileName", "not-a-partition"),
-        ("com.example.Main.main", None),
+        ("org.apache.kafka.storage.internals.log.LogManager.loadLogs", "not-a-partition"),
     ],
 )
-def test_a_number_that_cannot_be_read_is_told_by_its_place(frame: str, name: str | None) -> None:
+def test_a_number_that_cannot_be_read_is_told_by_its_place(frame: str, name: str) -> None:
     head = b"[2026-11-28 22:40:43,582] WARN Something (org.apache.kafka.storage.internals.log.LogManager)\n"
     trace = b'java.lang.NumberFormatException: For input string: "zero"\n'
-    assert names(causes_in([head, trace, f"\tat {frame}(A.java:1)\n".encode()])) == [name] * (name is not None)
+    assert names(causes_in([head, trace, f"\tat {frame}(A.java:1)\n".encode()])) == [name]
+    assert names(causes_in([trace])) == ["not-a-partition"]
 
 
 def test_a_trace_longer_than_the_memory_is_a_message_of_its_own() -> None:

@@ -101,6 +101,8 @@ def state_by_name(topic: str | None) -> BrokerState:
 
 
 METADATA_PARTITION = METADATA_TOPIC + "-0"
+ABANDONED_SUFFIXES = ("-delete", "-stray")
+"""Suffixes of partition directories that no broker serves any more."""
 OF_BROKERS = LOG_DIRECTORY_FILES - {checkpoints.CLEANER_OFFSETS, checkpoints.LOG_STARTS}
 """Files that only brokers write: kseg writes the other two beside a copy of a partition."""
 OffsetsByPartition = dict[tuple[str, int], int]
@@ -158,7 +160,7 @@ class LogDirectory:
 
 def is_moved(directory: str) -> bool:
     """Whether a partition directory is renamed: it is being deleted or moved here, or its topic is unknown."""
-    return directory.endswith(("-delete", "-future", "-stray"))
+    return directory.endswith((*ABANDONED_SUFFIXES, "-future"))
 
 
 def read_log_directory(path: str) -> LogDirectory:

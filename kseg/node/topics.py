@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 
 from kseg.errors import KsegError, PathError, RequestError, SelectionWarning
+from kseg.node.log_directory import ABANDONED_SUFFIXES
 from kseg.node.node import Nodes
 from kseg.node.paths import expanded
 from kseg.quantities import plural
@@ -15,7 +16,6 @@ from kseg.segment.files import METADATA_TOPIC, SegmentFile, own_partitions, pars
 from kseg.segment.paths import live_parts, warn_of_unread
 from kseg.stores.place import Place
 
-_ABANDONED_SUFFIXES = ("-delete", "-stray")
 MOVED = "moved or deleted by a broker (-delete, -future, -stray)"
 """Reasons why a partition is left alone."""
 NO_SEGMENT = "no segments"
@@ -56,7 +56,7 @@ class Topics:
             return CLUSTER_METADATA
         if not self.is_named(path):
             return OTHER_TOPIC
-        if name.endswith(_ABANDONED_SUFFIXES):
+        if name.endswith(ABANDONED_SUFFIXES):
             return MOVED
         if place is None:
             return UNKNOWN_TOPIC

@@ -238,15 +238,16 @@ def log_extent(path: str, scratch: Scratch) -> tuple[int, int] | None:
     return logs[0].base_offset or 0, (last.base_offset or 0) if extent is None else extent[1] + 1
 
 
+def log_end(path: str, scratch: Scratch) -> int:
+    """Returns the offset after the last intact batch of a partition, 0 without segments, -1 if it cannot be read."""
+    with suppress(KsegError, OSError):  # reported by whoever reads the partition
+        return (log_extent(path, scratch) or (0, 0))[1]
+    return -1
+
+
 def longest_copy(paths: Sequence[str], scratch: Scratch) -> str:
     """Returns the copy of a partition that ends last, which the others fetch; of equal ones the first."""
-
-    def end(path: str) -> int:
-        with suppress(KsegError, OSError):  # reported by whoever reads the partition
-            return (log_extent(path, scratch) or (0, 0))[1]
-        return -1
-
-    return paths[0] if len(paths) == 1 else max(paths, key=end)
+    return paths[0] if len(paths) == 1 else max(paths, key=lambda path: log_end(path, scratch))
 
 
 def intact_batches(files: Iterable[SegmentFile], scratch: Scratch | None = None) -> Iterator[Batch]:

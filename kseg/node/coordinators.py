@@ -563,7 +563,7 @@ class CommitTable:
     def _partition_count(self) -> int | None:
         from kseg.node.group_lags import offsets_partition_count
 
-        return offsets_partition_count(sorted(self._directories))
+        return offsets_partition_count(self._directories)
 
     def topic_names(self) -> dict[str, str]:
         """Returns the names of topics by their ids, as metadata logs and partition.metadata have them."""

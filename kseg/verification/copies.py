@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import DELETED, LOG, LOG_07
-from kseg.node.log_directory import log_end, topic_id_at
+from kseg.node.log_directory import ABANDONED_SUFFIXES, log_end, topic_id_at
 from kseg.node.node import Node, Nodes, newest_metadata
 from kseg.options.declaration import filled
 from kseg.segment.files import (
@@ -226,8 +226,8 @@ class RepairTarget:
     @cached_property
     def may_be_cut(self) -> bool:
         """Whether all that a truncation of the damage removes is fetched again, as far as the PATHs tell."""
-        if directory_name(self.path).endswith("-delete"):
-            return False  # nobody fetches it, and mode broker reads no segment of it, as a start
+        if directory_name(self.path).endswith(ABANDONED_SUFFIXES):
+            return False  # nobody fetches it
         return self._is_kept_by_replicas() if self.quorum is None else self._is_kept_by_voters(self.quorum)
 
     def _is_kept_by_replicas(self) -> bool:

@@ -470,7 +470,7 @@ class Round:
     @contextmanager
     def _mapped(self, advance: Callable[[int], None]) -> Iterator[tuple[OffsetMap, log.CleaningThreads]]:
         """Builds the offset map of the dirty part, or of as much as fits. The threads end before the map is freed:
-        after an error they are still at work with it."""
+        after an error they may still use it."""
         found, transactions = self._range, log.CleanedTransactions()
         with (
             closing(OffsetMap(self._settings.memory_bytes)) as offset_map,

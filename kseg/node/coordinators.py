@@ -485,8 +485,9 @@ class CommitTable:
         self._directories: set[str] = set()
         self._copies: dict[Partition, list[str]] = defaultdict(list)
         """The paths of all partitions in the log directories."""
-        self._extents: dict[Partition, tuple[int, int] | None] = {}
+        self._extents: dict[str, tuple[int, int] | None] = {}
         self._log_starts, self._topic_id_at = cache(checkpoint_offsets), cache(topic_id_at)
+        self._longest = cache(lambda *copies: longest_copy(copies, scratch))
         self._replay = CommittedOffsets()
         self._place: str | None = None
         self._found: dict[tuple[str, str, int], CommittedOffset] = {}
@@ -508,17 +509,17 @@ class CommitTable:
         except KsegError as error:
             self._warn(f"{error}; its log ends are not known")
 
-    def path_of(self, place: Partition) -> str | None:
-        """Returns the path of a partition, None if no log directory has it."""
-        copies = self._copies.get(place, [])
-        if len(copies) > 1:
-            copies[:] = [longest_copy(copies, self._scratch)]  # asked for by each commit
-        return copies[0] if copies else None
+    def _path_of(self, found: CommittedOffset) -> str | None:
+        """Returns the path of the partition, None if no log directory has it. A topic recreated under the same name has
+        another id and does not count."""
+        copies, topic_id = self._copies.get((found["topic"], found["partition"]), []), found["topicId"]
+        if topic_id is not None:
+            copies = [path for path in copies if self._topic_id_at(path) in (None, topic_id)]
+        return self._longest(*copies) if copies else None
 
     def paths_of(self, topic: str) -> list[str]:
         """Returns the paths of a topic's partitions, by number."""
-        found = (self.path_of(place) for place in sorted(self._copies) if place[0] == topic)
-        return [path for path in found if path is not None]
+        return [self._longest(*copies) for place, copies in sorted(self._copies.items()) if place[0] == topic]
 
     def begin(self, file: SegmentFile) -> None:
         """Begins with the next segment."""
@@ -555,7 +556,7 @@ class CommitTable:
                 "logStartOffset": start, "logEndOffset": end, "lag": lag, "outside": outside,
                 "coordinatorPartition": wanted,
             })  # fmt: skip
-        records_in_lags(rows, self.path_of, self._scratch)
+        records_in_lags(rows, self._path_of, self._scratch)
         self._found.clear()
         return rows
 
@@ -563,14 +564,14 @@ class CommitTable:
     def _partition_count(self) -> int | None:
         from kseg.node.group_lags import offsets_partition_count
 
-        return offsets_partition_count(sorted(self._directories))
+        return offsets_partition_count(self._directories)
 
     def topic_names(self) -> dict[str, str]:
         """Returns the names of topics by their ids, as metadata logs and partition.metadata have them."""
         from kseg.node.group_lags import metadata_in
 
         names = {each: topic for found in metadata_in(self._directories) for topic, each in found.ids.items()}
-        found = ((self._topic_id_at(copies[0]), topic) for (topic, _), copies in self._copies.items())
+        found = ((self._topic_id_at(path), topic) for (topic, _), copies in self._copies.items() for path in copies)
         return names | {topic_id: topic for topic_id, topic in found if topic_id is not None}
 
     def _end_partition(self) -> None:
@@ -591,20 +592,18 @@ class CommitTable:
 
     def _extent(self, found: CommittedOffset) -> tuple[int, int] | None:
         """Returns the log start offset and the offset after the last intact batch of the partition; None if they are
-        unknown. A topic recreated under the same name has another id and does not count.
-        """
-        place, topic_id = (found["topic"], found["partition"]), found["topicId"]
-        path = self.path_of(place)
-        if path and topic_id is not None and self._topic_id_at(path) not in (None, topic_id):
+        unknown."""
+        if (path := self._path_of(found)) is None:
             return None
-        if place not in self._extents:
-            self._extents[place] = None  # so that a read error is reported only once
+        if path not in self._extents:
+            self._extents[path] = None  # so that a read error is reported only once
             try:
-                extent = log_extent(path, self._scratch) if path else None
+                extent = log_extent(path, self._scratch)
             except KsegError as error:
                 self._warn(f"{error}; the log end is not known")
                 return None
-            if path and extent is not None:
+            if extent is not None:
                 starts = self._log_starts(Place(path).parent / LOG_STARTS)
-                self._extents[place] = max(extent[0], starts.get(place, 0)), extent[1]
-        return self._extents[place]
+                start = starts.get((found["topic"], found["partition"]), 0)
+                self._extents[path] = max(extent[0], start), extent[1]
+        return self._extents[path]

@@ -43,14 +43,14 @@ def offsets_partition_count(log_directories: Iterable[str]) -> int | None:
 
 
 def records_in_lags(
-    rows: list[dict[str, Any]], path_of: Callable[[tuple[str, int]], str | None], scratch: Scratch
+    rows: list[dict[str, Any]], path_of: Callable[[dict[str, Any]], str | None], scratch: Scratch
 ) -> None:
     """Adds ``lagRecords`` to rows of committed offsets: how many offsets of the lag hold records, and not markers; None
     if that is unknown, or the lag is above MAX_LAG."""
     of_partition: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         row["lagRecords"] = 0 if row["lag"] == 0 else None
-        path = path_of((row["topic"], row["partition"])) if 0 < (row["lag"] or 0) <= MAX_LAG else None
+        path = path_of(row) if 0 < (row["lag"] or 0) <= MAX_LAG else None
         if path is not None:
             of_partition[path].append(row)
     for path, found in of_partition.items():

@@ -101,6 +101,8 @@ def state_by_name(topic: str | None) -> BrokerState:
 
 
 METADATA_PARTITION = METADATA_TOPIC + "-0"
+ABANDONED_SUFFIXES = ("-delete", "-stray")
+"""Suffixes of partition directories that no broker serves any more."""
 OF_BROKERS = LOG_DIRECTORY_FILES - {checkpoints.CLEANER_OFFSETS, checkpoints.LOG_STARTS}
 """Files that only brokers write: kseg writes the other two beside a copy of a partition."""
 OffsetsByPartition = dict[tuple[str, int], int]
@@ -158,7 +160,7 @@ class LogDirectory:
 
 def is_moved(directory: str) -> bool:
     """Whether a partition directory is renamed: it is being deleted or moved here, or its topic is unknown."""
-    return directory.endswith(("-delete", "-future", "-stray"))
+    return directory.endswith((*ABANDONED_SUFFIXES, "-future"))
 
 
 def read_log_directory(path: str) -> LogDirectory:
@@ -236,15 +238,16 @@ def log_extent(path: str, scratch: Scratch) -> tuple[int, int] | None:
     return logs[0].base_offset or 0, (last.base_offset or 0) if extent is None else extent[1] + 1
 
 
+def log_end(path: str, scratch: Scratch) -> int:
+    """Returns the offset after the last intact batch of a partition, 0 without segments, -1 if it cannot be read."""
+    with suppress(KsegError, OSError):  # reported by whoever reads the partition
+        return (log_extent(path, scratch) or (0, 0))[1]
+    return -1
+
+
 def longest_copy(paths: Sequence[str], scratch: Scratch) -> str:
     """Returns the copy of a partition that ends last, which the others fetch; of equal ones the first."""
-
-    def end(path: str) -> int:
-        with suppress(KsegError, OSError):  # reported by whoever reads the partition
-            return (log_extent(path, scratch) or (0, 0))[1]
-        return -1
-
-    return paths[0] if len(paths) == 1 else max(paths, key=end)
+    return paths[0] if len(paths) == 1 else max(paths, key=lambda path: log_end(path, scratch))
 
 
 def intact_batches(files: Iterable[SegmentFile], scratch: Scratch | None = None) -> Iterator[Batch]:

@@ -5,9 +5,10 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import lru_cache
 
 from kseg.errors import KsegError, PathError, RequestError, SelectionWarning
+from kseg.node.log_directory import ABANDONED_SUFFIXES
 from kseg.node.node import Nodes
 from kseg.node.paths import expanded
 from kseg.quantities import plural
@@ -15,7 +16,6 @@ from kseg.segment.files import METADATA_TOPIC, SegmentFile, own_partitions, pars
 from kseg.segment.paths import live_parts, warn_of_unread
 from kseg.stores.place import Place
 
-_ABANDONED_SUFFIXES = ("-delete", "-stray")
 MOVED = "moved or deleted by a broker (-delete, -future, -stray)"
 """Reasons why a partition is left alone."""
 NO_SEGMENT = "no segments"
@@ -56,7 +56,7 @@ class Topics:
             return CLUSTER_METADATA
         if not self.is_named(path):
             return OTHER_TOPIC
-        if name.endswith(_ABANDONED_SUFFIXES):
+        if name.endswith(ABANDONED_SUFFIXES):
             return MOVED
         if place is None:
             return UNKNOWN_TOPIC
@@ -76,7 +76,7 @@ class Topics:
         """Returns those partitions of a log directory that --topic names. Raises PathError if it names none in any log
         directory of the PATHs."""
         found = [path for path in paths if self.is_named(path)]
-        if self._globs and not found and not self._is_elsewhere:
+        if self._globs and not found and not _are_there(self.nodes, self._globs):
             raise PathError(f"{directory}: no partition of a topic that --topic names")
         return found
 
@@ -85,19 +85,20 @@ class Topics:
         if not self._globs:
             return
         named = {os.path.basename(path) for path in paths if self.is_named(path)}
-        if not named and not self._is_elsewhere:
+        if not named and not _are_there(self.nodes, self._globs):
             warn(f"{directory}: holds no partition of a topic that --topic names")
         elif named == {f"{METADATA_TOPIC}-0"}:
             warn(f"{directory}: {METADATA_TOPIC}-0 is left alone: brokers cut it by snapshots")
 
-    @cached_property
-    def _is_elsewhere(self) -> bool:
-        """Whether any PATH has a partition that --topic names: not each disk of a node, or node of a cluster, has."""
-        for path in self.nodes.paths:
-            with suppress(KsegError):  # reported when it is read
-                if any(map(self.is_named, own_partitions(path))):
-                    return True
-        return False
+
+@lru_cache(1)  # each path without such a topic asks for it
+def _are_there(nodes: Nodes, globs: tuple[str, ...]) -> bool:
+    """Whether any PATH has a partition of these topics: not each disk of a node, or node of a cluster, has."""
+    for path in nodes.paths:
+        with suppress(KsegError):  # reported when it is read
+            if any(is_of_topics(part, globs) for part in own_partitions(path)):
+                return True
+    return False
 
 
 def parts_of_topics(path: str, globs: tuple[str, ...], nodes: Nodes | None = None) -> tuple[list[str], list[str]]:

@@ -247,7 +247,7 @@ class RepairOptions:
     max_message_bytes: int = option(
         "--max-message-bytes",
         RULES,
-        "Larger messages count as damaged, as for a broker of --era 0.8.1 to 0.10.2 (1000012).",
+        f"Larger messages count as damaged, as for a broker of --era 0.8.1 to 0.10.2 ({DEFAULT_MESSAGE_LIMIT_BYTES}).",
         BYTES,
         default=DEFAULT_MESSAGE_LIMIT_BYTES,
     )

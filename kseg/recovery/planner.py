@@ -16,7 +16,7 @@ from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.suffixes import LOG
 from kseg.node.belonging import Siblings, foreign_segments
 from kseg.node.index_interval import Interval, TopicIntervals, interval_of
-from kseg.node.log_directory import METADATA_PARTITION, topic_id_at
+from kseg.node.log_directory import ABANDONED_SUFFIXES, METADATA_PARTITION, topic_id_at
 from kseg.node.node import Nodes
 from kseg.node.topics import Topics
 from kseg.quantities import plural
@@ -468,7 +468,7 @@ class RecoveryPlanner(Planner):
         found.plan.facts = list(found.facts())
         name = self.name_of_copy(found.directory, self._is_single)
         # Entries of its name are those of the topic that is there, not of one that was deleted or set aside.
-        key = None if name.endswith(("-delete", "-stray")) else partition_of(found.directory)
+        key = None if name.endswith(ABANDONED_SUFFIXES) else partition_of(found.directory)
         if key is not None:
             self._ends[key] = found.next_offset
         if not isinstance(found, Salvage):

@@ -275,7 +275,7 @@ class BatchRule(Rule):
 
     @property
     def _valid(self) -> int:
-        """Number of intact batches of the segment, up to the last of the headers that came last."""
+        """Number of intact batches of the segment in the headers that came so far."""
         return int(self._chain.v0 + self._chain.v1 + self._chain.v2)
 
     def _reason(self, headers: HeaderRows, row: int, missing: int, is_after_damage: int) -> str | None:

@@ -5,6 +5,7 @@ A cluster that loses nothing has no finding. Sources: see `kseg.node.cluster`.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from kseg.errors import KsegError
 from kseg.findings.table import WARNING
@@ -243,12 +244,10 @@ def with_commands(cluster: ClusterState, steps: Iterable[RepairStep]) -> Cluster
 
 def _is_empty(loss: LosableRange) -> bool:
     """Whether the copy has no batch there, as before the base offset of an empty last segment."""
-    if loss.copy.path is None or loss.last < loss.first:
-        return False
-    try:
-        return next(batches_between(loss.copy.path, loss.first, loss.last), None) is None
-    except KsegError:
-        return False
+    path, first, last = loss.copy.path, loss.first, loss.last
+    with suppress(KsegError):
+        return path is not None and first <= last and not any(batches_between(path, first, last))
+    return False
 
 
 def _count(loss: LosableRange) -> int | None:

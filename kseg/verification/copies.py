@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import DELETED, LOG, LOG_07
-from kseg.node.log_directory import log_extent, topic_id_at
+from kseg.node.log_directory import ABANDONED_SUFFIXES, log_end, topic_id_at
 from kseg.node.node import Node, Nodes, newest_metadata
 from kseg.options.declaration import filled
 from kseg.segment.files import (
@@ -113,9 +113,10 @@ class Copy(NamedTuple):
 
 
 class DryRun(NamedTuple):
-    """What a recovery would do. ``is_known``: it is not refused, and changes something; ``is_refused``: for the only
-    partition; ``removed``: intact records that go; ``end``: the first offset that is cut off, None if none is;
-    ``taken``, ``missing``: last offsets of ranges that come from a replica, and ranges that stay missing."""
+    """What a recovery would do. ``is_known``: it is not refused, and changes something; ``is_refused``: the
+    one partition that it is for is refused; ``removed``: intact records that go; ``end``: the first offset that is cut
+    off, None if none is; ``taken``, ``missing``: last offsets of ranges that come from a replica, and ranges that stay
+    missing."""
 
     is_known: bool
     is_refused: bool
@@ -225,8 +226,8 @@ class RepairTarget:
     @cached_property
     def may_be_cut(self) -> bool:
         """Whether all that a truncation of the damage removes is fetched again, as far as the PATHs tell."""
-        if directory_name(self.path).endswith("-delete"):
-            return False  # nobody fetches it, and mode broker reads no segment of it, as a start
+        if directory_name(self.path).endswith(ABANDONED_SUFFIXES):
+            return False  # nobody fetches it
         return self._is_kept_by_replicas() if self.quorum is None else self._is_kept_by_voters(self.quorum)
 
     def _is_kept_by_replicas(self) -> bool:
@@ -287,14 +288,9 @@ class RepairTarget:
     @cached_property
     def _longer(self) -> list[str]:
         """The paths of the copies that end later."""
-        scratch, found = Scratch(), list[str]()
-        with suppress(KsegError, OSError):  # reported by the check of this partition
-            end = (log_extent(self.path, scratch) or (0, 0))[1]
-            for copy in self._others:
-                with suppress(KsegError, OSError):
-                    if (log_extent(copy.path, scratch) or (0, 0))[1] > end:
-                        found.append(copy.path)
-        return found
+        scratch = Scratch()
+        end = log_end(self.path, scratch)
+        return [copy.path for copy in self._others if log_end(copy.path, scratch) > end >= 0]
 
     @staticmethod
     def _read_transactions(path: str) -> "OpenTransactions":

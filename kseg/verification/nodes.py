@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kseg.errors import KsegError
 from kseg.findings.table import DECISION, DELETED, DOUBTFUL, EMPTIED, KINDS, OFFLINE, RECOVERED, REFUSED
 from kseg.formats.rows import Scratch
+from kseg.node import log_directory
 from kseg.node.log_directory import METADATA_PARTITION, LogDirectory, is_moved, log_extent, topic_id_at
 from kseg.node.node import Node, Nodes, is_reserved_id, newest_metadata
 from kseg.quantities import named_path, plural
@@ -455,8 +456,9 @@ class _DiskCheck:
         for directory in self.check.directories:
             for name in directory.directories:
                 place, path = topic_partition(name), Place(directory.path) / name
-                is_log = place is not None and place[0] != METADATA_TOPIC and not name.endswith(("-delete", "-stray"))
-                if place is not None and is_log and path not in strays:
+                if place is None or place[0] == METADATA_TOPIC or path in strays:
+                    continue
+                if not name.endswith(log_directory.ABANDONED_SUFFIXES):
                     found[(*place, is_moved(name))].append(path)
         return found
 

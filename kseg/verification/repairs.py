@@ -221,19 +221,18 @@ class Repairs:
             ]
         repaired = [self.with_repair(finding) for finding in findings]
         of_log = [each for each in repaired if each.severity != INFO and KINDS[each.code].repair == SALVAGE]
-        salvaged = next((each for each in of_log if each.repair and not each.needs), None)
-        undecided = (each for each in of_log if each.needs == DECISION and "otherRepair" in each.details)
-        decided = next((each for each in undecided if each.severity == ERROR), None)
+        repair = next((each.repair for each in of_log if each.repair and not each.needs), None)
+        errors = (each.details for each in of_log if each.needs == DECISION and each.severity == ERROR)
+        decision = next((details for details in errors if "otherRepair" in details), None)
         for i, each in enumerate(repaired):
             if each.severity == INFO or not each.repair or each.repair[1] != "reindex":
                 continue
-            if salvaged is not None:
-                repaired[i] = each._replace(repair=salvaged.repair)
-            elif decided is not None and (target := self.target_of(each.file)) is not None:
+            if repair is not None:
+                repaired[i] = each._replace(repair=repair)
+            elif decision is not None and (target := self.target_of(each.file)) is not None:
                 self._wanted.pop((target.path, "reindex"), None)
-                details = each.details | {"removedRecords": decided.details["removedRecords"]}
-                each = each._replace(details=details, repair=None)
-                repaired[i] = self._deciding(each, target, decided.details["otherRepair"])
+                argv, removed = decision["otherRepair"], decision["removedRecords"]
+                repaired[i] = self._deciding(each._replace(repair=None), target, argv, removed)
         return repaired
 
     def with_repair(self, finding: Finding) -> Finding:
@@ -403,8 +402,8 @@ class Repairs:
         return sorted(needs, key=lambda need: (need.needs, need.path))
 
     def _repairing(self, need: Need) -> _Wanted | None:
-        """Returns the named command that also supplies a need: it fills the partition from another replica, or does
-        what that of a decision or a plain recovery would do, which removes nothing."""
+        """Returns the named command that also meets a need: it fills the partition from another replica, or does what
+        a decision or a plain recovery that removes nothing would do."""
         wanted = self._wanted.get((need.path, "recover"))
         if wanted is None:
             return None

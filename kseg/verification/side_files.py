@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 from kseg.errors import KsegError, PathError
@@ -83,7 +84,7 @@ def judge_leftovers(partition: PartitionCheck) -> None:
 
 
 def _leftovers(partition: PartitionCheck, names: list[str]) -> set[str]:
-    """Returns the names of those with records that no other file has."""
+    """Checks files that a start removes or renames. Returns the names of those with records that no other file has."""
     names = [name for name in names if not name.endswith(".checkpoint.deleted")]
     deleted = [name for name in names if name.endswith(suffixes.DELETED)]
     cleaned = [name for name in names if name.endswith(suffixes.CLEANED)]
@@ -193,12 +194,13 @@ def _extent(partition: PartitionCheck, name: str) -> _Extent:
 
 
 def judge_end(partition: PartitionCheck, misnamed: list[str]) -> None:
-    """Reports misnamed files with batches that go on where the log ends."""
+    """Reports misnamed files with batches that continue the log behind its end."""
     end = partition.segments[-1].next_offset or 0
-    for path, first, last in outlook_of(partition).sources if misnamed else ():
+    for path, first, last in sorted(outlook_of(partition).sources, key=itemgetter(1)) if misnamed else ():
         if first <= end <= last and (name := os.path.basename(path)) in misnamed:
             text = f"offsets {end} to {last} are in {name}, and in no segment"
             _add_lost(partition, partition.name, text, end, last, None)
+            end = last + 1
 
 
 def misnamed_files(partition: PartitionCheck) -> list[str]:

@@ -193,10 +193,14 @@ def test_a_lag_takes_the_partition(kseg: Kseg, tmp_path: Path) -> None:
 def test_a_topic_made_anew_is_another(kseg: Kseg, tmp_path: Path) -> None:
     logs = Path(shutil.copytree(COMMITTED, tmp_path / "logs"))
     (logs / "orders-0/partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAQA")
-    ends = {(o["topic"], o["partition"], o["topicId"] is None): o["logEndOffset"] for o in committed(kseg, logs)}
-    assert ends["orders", 0, False] is None
-    assert ends["orders", 0, True] == 21
-    assert ends["orders", 1, False] == 15
+    shorter = Path(shutil.copytree(COMMITTED, tmp_path / "shorter"))
+    with (shorter / "orders-0" / LOG.name).open("r+b") as log:
+        log.truncate(700)
+    for paths, end in (([logs], None), ([logs, shorter], 9)):
+        ends = {(o["topic"], o["partition"], o["topicId"] is None): o["logEndOffset"] for o in committed(kseg, *paths)}
+        assert ends["orders", 0, False] == end
+        assert ends["orders", 0, True] == 21
+        assert ends["orders", 1, False] == 15
 
 
 def test_what_was_committed_at_a_record(kseg: Kseg) -> None:

@@ -73,18 +73,6 @@ def test_advice_by_the_quorum(settings: str | None, is_alone: bool, logs: Path, 
     assert is_alone or summary["next"] == [["kseg", "recover", "--full", f"{logs}/__cluster_metadata-0"]]
 
 
-def test_indexes_of_a_damaged_log_wait_for_the_decision(logs: Path, kseg: Kseg) -> None:
-    """reindex refuses it."""
-    (logs / "__cluster_metadata-0" / LOG).with_suffix(".index").unlink()
-    assert kseg("verify", "--format", "json", logs).objects[-1]["next"][0][1] == "reindex"
-    damage(logs)
-    *rows, summary = kseg("verify", "--format", "json", logs).objects
-    wanted = {row["code"]: row["details"]["otherRepair"] for row in rows if row.get("needs") == "decision"}
-    assert wanted.keys() == {"crc-mismatch", "index-missing"}
-    assert [argv[2] for argv in wanted.values()] == ["--rewrite"] * 2
-    assert summary["next"] == []
-
-
 @pytest.mark.parametrize("type_id", [KRAFT_VERSION, KRAFT_VOTERS])
 def test_control_records_that_cannot_be_read_tell_nothing(type_id: int, logs: Path, kseg: Kseg) -> None:
     log = logs / "__cluster_metadata-0" / LOG

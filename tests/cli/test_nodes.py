@@ -41,8 +41,8 @@ def test_a_plan_is_that_of_one_directory(kseg: Kseg, disks: list[Path], command:
 @pytest.mark.parametrize(
     "words",
     [
-        ("dump",), ("transactions",), ("verify",), ("convert", "--to", "csv", "-o", "-"), ("recover", "-n"),
-        ("reindex", "-n"), ("undo", "--list"),
+        ("dump",), ("transactions",), ("verify",), ("stats",), ("convert", "--to", "csv", "-o", "-"),
+        ("recover", "-n"), ("reindex", "-n"), ("undo", "--list"),
     ],
     ids=" ".join,
 )  # fmt: skip

@@ -167,8 +167,10 @@ def test_a_node_without_a_copy_does_not_keep_what_another_cuts_off(kseg: Kseg, t
     flip(one / "d-0" / "00000000000000000000.log", 1000)
     for nodes, mode in (([one], ["--full"]), ([one, two], ["--mode", "salvage"])):
         assert Judged(kseg, *nodes).summary["next"][0] == ["kseg", "recover", *mode, str(one / "d-0")]
-    deleted = (one / "d-0").rename(one / f"d-0.{'0' * 32}-delete")
-    assert Judged(kseg, one).summary["next"][0] == ["kseg", "recover", "--mode", "salvage", str(deleted)]
+    moved = one / "d-0"
+    for ending in ("delete", "stray"):
+        moved = moved.rename(one / f"d-0.{'0' * 32}-{ending}")
+        assert Judged(kseg, one).summary["next"][0] == ["kseg", "recover", "--mode", "salvage", str(moved)]
 
 
 def test_a_voter_that_is_not_given_may_have_the_records(kseg: Kseg, tmp_path: Path) -> None:

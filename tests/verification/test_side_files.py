@@ -57,20 +57,18 @@ def test_a_segment_that_recovery_has_cut_off(folder: Path, leftover: str, severi
 
 
 @pytest.mark.parametrize(
-    ("base", "severity", "text"),
-    [
-        (46, "error", "offsets 46 to 75 are in copy.bak"),
-        (116, "warning", "offsets 116 to 149 are in copy.bak"),
-        (0, None, ""),
-    ],
+    ("severity", "ranges"),
+    [("error", {46: 75}), ("warning", {116: 149}), ("warning", {76: 115, 116: 149}), (None, {0: 45})],
 )
-def test_a_segment_under_a_name_that_no_broker_uses(folder: Path, base: int, severity: str | None, text: str) -> None:
-    """No gap tells of it, as a salvage takes it back. Retention may have deleted what lies before the log."""
-    file(folder, base).rename(folder / "copy.bak")
+def test_segments_under_names_that_no_broker_uses(folder: Path, severity: str | None, ranges: dict[int, int]) -> None:
+    """No gap tells of them, as a salvage takes them back. Retention may have deleted what lies before the log."""
+    for base in ranges:
+        file(folder, base).rename(folder / f"{base}.bak")
     found = [each for each in check(folder).findings if each.code == "leftover-holds-data"]
     assert [(each.file, each.severity, each.message) for each in found] == [
-        (str(folder), severity, f"{text}, and in no segment") for _ in range(bool(severity))
-    ]
+        (str(folder), severity, f"offsets {base} to {last} are in {base}.bak, and in no segment")
+        for base, last in ranges.items() if severity
+    ]  # fmt: skip
 
 
 def test_a_segment_that_is_missing_between_others(folder: Path, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart, repa
 from kseg.recovery.result import Cut, Loss, Recovery
 from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, leading_offset
 from kseg.releases.release import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
-from kseg.segment.files import LAST_OFFSET, segment_stem
+from kseg.segment.files import LAST_OFFSET, directory_name, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
@@ -687,7 +687,7 @@ def plan_partition(directory: str, start: BrokerStart) -> Recovery:
     if start.era.is_07 or (workspace.names(LOG_07) and not workspace.names(LOG)):
         return _load_07(directory, workspace, start.was_clean)
     load = PartitionLoad(workspace, start)
-    load.run(is_deleted=not start.name and directory.rstrip("/").endswith("-delete"))
+    load.run(is_deleted=not start.name and directory_name(directory).endswith("-delete"))
     remains = segments.remaining(directory, load.segments, load.remains)
     unrepaired = "; ".join(filter(None, load.unrepaired))
     return Recovery(

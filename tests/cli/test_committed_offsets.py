@@ -4,6 +4,7 @@ import json
 import shutil
 import struct
 from collections import Counter
+from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -268,8 +269,9 @@ def test_the_copy_that_ends_last_counts(kseg: Kseg, tmp_path: Path) -> None:
     for paths in ((COMMITTED, shorter), (shorter, COMMITTED)):
         for words in (["--format", "json"], ["--format", "json", "--by-size"]):
             assert kseg("groups", *words, *paths).objects == kseg("groups", *words, COMMITTED).objects
-        rows = scan([*map(str, paths)], mode="commits").to_arrow().to_pylist()
-        assert short(sorted(rows, key=itemgetter("group", "topic", "partition"))) == TRUTH
+        if find_spec("pyarrow") is not None:
+            rows = scan([*map(str, paths)], mode="commits").to_arrow().to_pylist()
+            assert short(sorted(rows, key=itemgetter("group", "topic", "partition"))) == TRUTH
     for name in ("0", "1"):  # of another cluster
         (shorter / f"__consumer_offsets-{name}" / "partition.metadata").unlink()
     (shorter / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=another\n")

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import KsegError, PathError
+from kseg.formats.rows import Scratch
 from kseg.node.log_directory import (
     CLEANER_SETTINGS,
     COMPACTED_TOPICS,
@@ -22,6 +23,7 @@ from kseg.node.log_directory import (
     LogDirectory,
     is_compacted,
     is_moved,
+    longest_copy,
     read_log_directory,
     state_by_name,
     topic_id_at,
@@ -482,6 +484,16 @@ class Nodes:
             node = self.at(around)
             self._around[around] = node, node.directory_at(around)
         return Partition(path, *self._around[around])
+
+    def longest_copies(self, partitions: Iterable[str], scratch: Scratch) -> list[str]:
+        """Returns partition directories: of several copies of one that which ends last. It has the records of the
+        others, and later deletions."""
+        copies: dict[object, list[str]] = defaultdict(list)
+        for path in partitions:
+            name = parse_partition_name(directory_name(path))
+            key = name and (name, topic_id_at(path) or self.partition(path).node.cluster_id)
+            copies[key or path].append(path)
+        return [longest_copy(some, scratch) for some in copies.values()]
 
 
 def by_cluster(nodes: Iterable[Node]) -> list[list[Node]]:

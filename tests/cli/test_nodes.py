@@ -41,7 +41,7 @@ def test_a_plan_is_that_of_one_directory(kseg: Kseg, disks: list[Path], command:
 @pytest.mark.parametrize(
     "words",
     [
-        ("dump",), ("transactions",), ("verify",), ("convert", "--to", "csv", "-o", "-"), ("recover", "-n"),
+        ("dump",), ("stats",), ("transactions",), ("verify",), ("convert", "--to", "csv", "-o", "-"), ("recover", "-n"),
         ("reindex", "-n"), ("undo", "--list"),
     ],
     ids=" ".join,

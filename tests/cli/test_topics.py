@@ -87,15 +87,6 @@ def test_one_of_several_names_is_refused(logs: Path, kseg: Kseg, words: tuple[st
     assert "no topic matches --topic nope*" in kseg(*words, *dry, "--topic", "orders", "--topic", "nope*", logs).err
 
 
-@pytest.mark.parametrize("words", READING, ids=" ".join)
-def test_a_topic_need_not_be_on_every_disk(logs: Path, kseg: Kseg, tmp_path: Path, words: tuple[str, ...]) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(logs / "audit-b-0", other / "elsewhere-0")
-    both, alone = (kseg(*words, "--topic", "audit-b", *disks) for disks in ((other, logs), (logs,)))
-    assert both == alone
-    kseg(*words, "--topic", "none", other, logs).expect(3, "no partition of a topic that --topic names")
-
-
 def test_replicas_are_compared_for_only_these_topics(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
     shutil.copytree(logs, tmp_path / "replica")
     done = kseg("verify", "--against", tmp_path / "replica", "--topic", "audit-*", "--format", "json", logs)

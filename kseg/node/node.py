@@ -30,7 +30,15 @@ from kseg.node.log_directory import (
 )
 from kseg.node.paths import configuration_at, expanded
 from kseg.node.server_properties import CHECKPOINT, DEFAULT, DEFAULTS, NAME, SERVER, TOPIC, UNKNOWN, ServerProperties
-from kseg.segment.files import METADATA_TOPIC, directory_name, is_uuid, list_segments, parse_partition_name
+from kseg.segment.files import (
+    METADATA_TOPIC,
+    directory_name,
+    is_uuid,
+    list_segments,
+    own_partitions,
+    parse_partition_name,
+    segment_file,
+)
 from kseg.segment.paths import roots_of
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties, integer_setting
@@ -432,6 +440,16 @@ class Nodes:
     def paths(self) -> list[str]:
         """The PATHs, with the log directories of a node in place of what stands for it. Raises PathError."""
         return expanded(self._given)
+
+    @cached_property
+    def topics_at_paths(self) -> set[str]:
+        """The topics of the partitions in the log directories among the PATHs."""
+        found = set[str]()
+        for path in self.paths:
+            with suppress(KsegError):  # reported when it is read
+                topics = (segment_file(Place(each) / "0.log").topic for each in own_partitions(path))
+                found.update(topic for topic in topics if topic is not None)
+        return found
 
     @cached_property
     def servers(self) -> list[ServerProperties]:

@@ -442,13 +442,12 @@ class Nodes:
         return expanded(self._given)
 
     @cached_property
-    def topics_at_paths(self) -> set[str]:
+    def topics_at_paths(self) -> set[str | None]:
         """The topics of the partitions in the log directories among the PATHs."""
-        found = set[str]()
+        found = set[str | None]()
         for path in self.paths:
             with suppress(KsegError):  # reported when it is read
-                topics = (segment_file(Place(each) / "0.log").topic for each in own_partitions(path))
-                found.update(topic for topic in topics if topic is not None)
+                found.update(segment_file(Place(each) / "0.log").topic for each in own_partitions(path))
         return found
 
     @cached_property

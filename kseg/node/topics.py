@@ -98,7 +98,7 @@ class Topics:
     @property
     def _is_elsewhere(self) -> bool:
         """Whether any PATH has a partition that --topic names: not each disk of a node, or node of a cluster, has."""
-        return any(fnmatchcase(topic, glob) for topic in self.nodes.topics_at_paths for glob in self._globs)
+        return any(fnmatchcase(topic, glob) for topic in self.nodes.topics_at_paths if topic for glob in self._globs)
 
 
 def of_topics(paths: Iterable[str], globs: tuple[str, ...], warn: Warn) -> list[str]:

@@ -70,9 +70,7 @@ def test_a_table_tells_how_many_batches_fit_no_log(kseg: Kseg, image: Path) -> N
 
 
 @pytest.mark.parametrize(("lost_bytes", "last", "count"), [(4, 92, 0), (4, 95, 1), (11, 92, 1)])
-def test_an_offset_in_a_block_of_another_file_is_none(
-    kseg: Kseg, image: Path, lost_bytes: int, last: int, count: int
-) -> None:
+def test_an_offset_in_a_lost_block(kseg: Kseg, image: Path, lost_bytes: int, last: int, count: int) -> None:
     """The first bytes of the second message are in a block that is lost: only a third message with the next offset
     confirms its offset."""
     first = message(7, 1, None, bytes(BLOCK - lost_bytes - 34))

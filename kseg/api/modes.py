@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -15,8 +16,8 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import CHECKPOINT, SIDE_SUFFIXES
 from kseg.kernel.layout.headers import CODEC, CONTROL, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL, V07_CODEC
 from kseg.node.coordinators import CommitTable
-from kseg.node.log_directory import longest_copy, topic_id_at
-from kseg.node.topics import file_of_place, topic_of_place
+from kseg.node.node import Nodes
+from kseg.node.topics import topic_of_place
 from kseg.output.side_files import fields
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, segment_file
 from kseg.segment.items import READABLE_CODES, TIMESTAMP_TYPES, Damage, Problem
@@ -157,20 +158,16 @@ _NOT_DECODED = Problem("undecodable-records", "a commit cannot be decoded")
 def offsets_partitions(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tuple[int, Places]]:
     """Yields the partitions of __consumer_offsets, of several copies the one that ends last. Warns (SelectionWarning)
     if there is none."""
-    copies: dict[object, dict[str, list[str]]] = {}
-    for root in scanning.roots_of_scan(request):
+    roots, found = list(scanning.roots_of_scan(request)), defaultdict[str, list[str]](list)
+    for root in roots:
         for place in expand_path(root):
             topic = topic_of_place(place)
             if topic == OFFSETS_TOPIC or (topic is None and place == root):
-                directory = place if Place(place).is_dir() else Place(place).absolute.parent
-                number_and_id = file_of_place(place).partition, topic_id_at(directory)
-                of_number = copies.setdefault(number_and_id if topic else place, {})
-                of_number.setdefault(directory, []).append(place)
-    if not copies:
+                found[place if Place(place).is_dir() else Place(place).absolute.parent].append(place)
+    if not found:
         text = f"no path holds a partition of {OFFSETS_TOPIC}: there are no commits"
         warnings.warn(text, SelectionWarning, stacklevel=2)
-    for of_number in copies.values():
-        places = of_number[longest_copy([*of_number], Scratch())]
+    for places in map(found.pop, Nodes(roots).longest_copies(found, Scratch())):
         yield sum(map(segment_bytes, places)), tuple(places)
 
 

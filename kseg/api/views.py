@@ -5,22 +5,19 @@ import logging
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import chain
 from typing import Any, Unpack
 
 from kseg.api import arguments
 from kseg.api.archives import readable
 from kseg.api.arguments import Path, Paths, Range, Reading, TimeRange, checked, offsets_of, paths_of, times_of
-from kseg.changes.driver.command import places_at
+from kseg.changes.driver.command import partitions_at
 from kseg.errors import KsegError, PathError
-from kseg.node.paths import expanded
 from kseg.node.topics import check_topics
 from kseg.options.declaration import JSON, filled
 from kseg.output.notices import Notices
 from kseg.output.sink import MemorySink, Sink
 from kseg.segment.paths import places_of
 from kseg.stores.remote.keys import RemoteChoice
-from kseg.stores.remote.recognition import is_remote_storage
 from kseg.views.cluster import ClusterOptions, show_clusters
 from kseg.views.groups import Groups, GroupsOptions
 from kseg.views.stats import Stats, StatsOptions
@@ -145,8 +142,8 @@ def _rows(path: Paths, options: Any, work: Callable[[Sink, Any, Notices], int]) 
     sink, messages = MemorySink(), _Messages()
     with readable(paths_of(path)) as places:
         given, topics = tuple(places_of(places)), getattr(options, "topics", ())
-        if topics and not any(map(is_remote_storage, given)):  # whose topics are those of its objects
-            check_topics(chain.from_iterable(places_at(expanded(given)).values()), topics)
+        if topics and (partitions := partitions_at(given)):
+            check_topics(partitions, topics)
         work(sink, replace(options, paths=given, form=JSON, quiet=True, color="never"), messages)
     sink.flush()
     for error in messages.errors:

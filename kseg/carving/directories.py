@@ -48,7 +48,8 @@ class CarvedImages:
     with ``unfit_ranges`` of the images; ``mended``: batches whose rest was found elsewhere; ``read_in_part``: logs of
     internal topics of which not all records were read for names; ``single_batch_logs``: logs that hold one batch;
     ``undecided``: pairs of logs that may belong together, by directory;
-    ``nodes``: cluster and node of each meta.properties; ``packed``: images without batches, and how they are packed."""
+    ``nodes``: cluster and node of each meta.properties; ``packed``: packed images in which nothing was found, and
+    their form."""
 
     plans: list[Plan]
     batches: int = 0
@@ -84,12 +85,10 @@ class CarvedImages:
         if self.given_up:
             more.append(f"for {self.given_up:,} of these, only a part of the image was searched for the rest")
         if self.unfit:
-            more.append(
-                f"{plural(self.unfit, 'batch', 'batches')} left out, whose offsets no log can have, or are lost"
-            )
+            more.append(f"{plural(self.unfit, 'batch', 'batches')} with lost or impossible offsets left out")
         yield "; ".join([found if self.plans else "found no batches", *more])
         for path, form in self.packed:
-            yield f"{path}: packed with {form}, and was read as it is: unpack it first"
+            yield f"{path}: is packed with {form}: unpack it first"
         if self.single_batch_logs > MANY_LOGS:
             yield (
                 f"{self.single_batch_logs:,} of the logs hold one batch each, which nothing joins to others: each is a "
@@ -170,10 +169,11 @@ def carve(
         carved.read_in_part = sum(sum(map(len, log.newest)) < sum(map(len, log.runs)) for log in internal)
         carved.single_batch_logs = sum(sum(map(len, log.runs)) == 1 for log in logs)
         carved.nodes = tuple(sorted(side_files.nodes))
-        forms = ((path, form_at(path)) for path in images if not logs)
-        carved.packed = tuple((path, form) for path, form in forms if form not in (None, TAR))
         if logs:
             _write(change, likes, topic_ids, carved, logs)
+        else:
+            forms = ((path, form_at(path)) for path in images)
+            carved.packed = tuple((path, form) for path, form in forms if form not in (None, TAR))
         return carved
 
 

@@ -433,7 +433,8 @@ class LogDirectoryChange:
         words = self._author and self._author.arguments
         if self._journal is None or words is None:
             return []
-        last = [self._journal.changes_of(path)[-1] for path in partitions_of(self._journal)]
+        found = map(self._journal.changes_of, changed_partitions(self.directory))
+        last = [changes[-1] for changes in found if changes]
         return [os.path.basename(each.directory) for each in last if each.author and each.author.arguments == words]
 
     def apply(self, plan: Plan) -> Change | None:

@@ -430,10 +430,9 @@ def _continue_undo(journal: Journal, disk: Disk, kept_in: str = "", is_checked: 
     """Does the remaining work of an undo. ``is_checked``: as in `plan_undo`. Raises OSError, KsegError."""
     journaling.remove_marker(journal.directory, disk)
     journaling.carry_out(journal.directory, journal.moves, disk, is_back=True)
-    for path in reversed(journaling.partitions_of(journal)):
-        for change in reversed(quarantine.changes(path, kept_in)):
-            if change.group == journal.group:
-                undo(change, disk, is_checked)
+    for path in reversed(journaling.changed_partitions(journal.directory)):
+        for change in reversed(journal.changes_of(path, kept_in)):
+            undo(change, disk, is_checked)
     for name in sorted(journal.restored, key=lambda name: (name == CLEAN_SHUTDOWN, name)):  # the marker comes last
         path, known = Place(journal.directory) / name, journal.known[name]
         now = journaling.read_root_file(journal.directory, name)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import wraps
-from itertools import chain
 from typing import Any
 
 import click
@@ -356,15 +355,11 @@ def check_topics(paths: Sequence[str], notices: Notices) -> None:
     topics = click.get_current_context().params.get("topics") or ()
     if not topics:
         return
-    from kseg.changes.driver.command import places_at
-    from kseg.node.paths import expanded
+    from kseg.changes.driver.command import partitions_at
     from kseg.node.topics import unknown_topics
-    from kseg.stores.remote.recognition import is_remote_storage
 
-    if any(Place(path).is_dir() and is_remote_storage(path) for path in paths):
-        return  # its topics are those of its objects
-    places = places_at(expanded(paths))
-    names, globs = unknown_topics(chain.from_iterable(places.values()), topics) if places else ([], [])
+    partitions = partitions_at(paths)
+    names, globs = unknown_topics(partitions, topics) if partitions else ([], [])
     if names:
         raise PathError(f"no partition of a topic that --topic names: {', '.join(names)}")
     for glob in globs if len(globs) < len(topics) else ():  # if no topic matches at all, the command reports that

@@ -11,7 +11,7 @@ from kseg.cli import options as cli
 from kseg.errors import KsegError
 from kseg.findings.table import INFO, KINDS
 from kseg.node.paths import expanded
-from kseg.node.topics import parts_of_topics
+from kseg.node.topics import Topics
 from kseg.options.declaration import CONTENTS, Option
 from kseg.output import findings
 from kseg.output.fleet_table import CENSUS_FIELDS, MAX_SEPARATE_PARTITIONS
@@ -141,8 +141,8 @@ def _printer(
 
 def _parts(options: VerifyOptions) -> list[str]:
     """Returns the partitions and files that are checked, without what fails: the report tells of it."""
-    found, topics = list[str](), options.topics
+    found, topics = list[str](), Topics(options.topics)
     for path in expanded(options.paths):
         with suppress(KsegError):
-            found += parts_of_topics(path, topics)[0] if topics else expand_path(path)
+            found += topics.parts(path)[0] if options.topics else expand_path(path)
     return found

@@ -111,8 +111,9 @@ class Dump(SegmentWalk[DumpOptions]):
 
     @property
     def is_in_place(self) -> bool:
-        of = self.options
-        return super().is_in_place or any(each is not None for each in (of.limit, of.positions, of.last, of.around))
+        options = self.options
+        limits = options.limit, options.positions, options.last, options.around
+        return super().is_in_place or any(each is not None for each in limits)
 
     @property
     def is_selective(self) -> bool:

@@ -331,12 +331,9 @@ class ErasurePlanner(Planner):
             for each, change in found.others
         ]
         names = ("directory", "records", "offsets", "notSearched", "replicas", "remoteThrough", "otherNames")
+        topic_id = topic_id_at(found.directory) or partition.topic_id or None
         return (
             {name: row[name] for name in names}
-            | {
-                "topic": partition.topic,
-                "partition": partition.number,
-                "topicId": topic_id_at(found.directory) or partition.topic_id or None,
-            }
+            | {"topic": partition.topic, "partition": partition.number, "topicId": topic_id}
             | {"segments": segments, "otherFiles": others}
         )

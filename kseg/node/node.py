@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import KsegError, PathError
+from kseg.formats.rows import Scratch
 from kseg.node.log_directory import (
     CLEANER_SETTINGS,
     COMPACTED_TOPICS,
@@ -22,13 +23,22 @@ from kseg.node.log_directory import (
     LogDirectory,
     is_compacted,
     is_moved,
+    longest_copy,
     read_log_directory,
     state_by_name,
     topic_id_at,
 )
 from kseg.node.paths import configuration_at, expanded
 from kseg.node.server_properties import CHECKPOINT, DEFAULT, DEFAULTS, NAME, SERVER, TOPIC, UNKNOWN, ServerProperties
-from kseg.segment.files import METADATA_TOPIC, directory_name, is_uuid, list_segments, parse_partition_name
+from kseg.segment.files import (
+    METADATA_TOPIC,
+    directory_name,
+    is_uuid,
+    list_segments,
+    own_partitions,
+    parse_partition_name,
+    segment_file,
+)
 from kseg.segment.paths import roots_of
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties, integer_setting
@@ -432,6 +442,15 @@ class Nodes:
         return expanded(self._given)
 
     @cached_property
+    def topics_at_paths(self) -> set[str | None]:
+        """The topics of the partitions in the log directories among the PATHs."""
+        found = set[str | None]()
+        for path in self.paths:
+            with suppress(KsegError):  # reported when it is read
+                found.update(segment_file(Place(each) / "0.log").topic for each in own_partitions(path))
+        return found
+
+    @cached_property
     def servers(self) -> list[ServerProperties]:
         """The configurations: that of the option, and those given as PATHs."""
         found = {} if self.server is None else {os.path.realpath(self.server.path): self.server}
@@ -482,6 +501,16 @@ class Nodes:
             node = self.at(around)
             self._around[around] = node, node.directory_at(around)
         return Partition(path, *self._around[around])
+
+    def longest_copies(self, partitions: Iterable[str], scratch: Scratch) -> list[str]:
+        """Returns partition directories: of several copies of one that which ends last. It has the records of the
+        others, and later deletions."""
+        copies: dict[object, list[str]] = defaultdict(list)
+        for path in partitions:
+            name = parse_partition_name(directory_name(path))
+            key = name and (name, topic_id_at(path) or self.partition(path).node.cluster_id)
+            copies[key or path].append(path)
+        return [longest_copy(some, scratch) for some in copies.values()]
 
 
 def by_cluster(nodes: Iterable[Node]) -> list[list[Node]]:

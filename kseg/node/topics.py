@@ -3,16 +3,14 @@
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from fnmatch import fnmatchcase
-from functools import lru_cache
 
 from kseg.errors import KsegError, PathError, RequestError, SelectionWarning
 from kseg.node.log_directory import ABANDONED_SUFFIXES
 from kseg.node.node import Nodes
 from kseg.node.paths import expanded
 from kseg.quantities import plural
-from kseg.segment.files import METADATA_TOPIC, SegmentFile, own_partitions, parse_partition_name, segment_file
+from kseg.segment.files import METADATA_TOPIC, SegmentFile, parse_partition_name, segment_file
 from kseg.segment.paths import live_parts, warn_of_unread
 from kseg.stores.place import Place
 
@@ -76,38 +74,31 @@ class Topics:
         """Returns those partitions of a log directory that --topic names. Raises PathError if it names none in any log
         directory of the PATHs."""
         found = [path for path in paths if self.is_named(path)]
-        if self._globs and not found and not _are_there(self.nodes, self._globs):
+        if self._globs and not found and not self._is_elsewhere:
             raise PathError(f"{directory}: no partition of a topic that --topic names")
         return found
+
+    def parts(self, path: str) -> tuple[list[str], list[str]]:
+        """Returns those of `live_parts` that --topic names. Raises PathError."""
+        parts, moved = live_parts(path)
+        if parts != [path]:
+            parts = self.named(path, parts)
+        return parts, [part for part in moved if self.is_named(part)]
 
     def warn_if_none(self, directory: str, paths: list[str], warn: Warn) -> None:
         """Warns if --topic selects no partition of a log directory, or only the cluster metadata."""
         if not self._globs:
             return
         named = {os.path.basename(path) for path in paths if self.is_named(path)}
-        if not named and not _are_there(self.nodes, self._globs):
+        if not named and not self._is_elsewhere:
             warn(f"{directory}: holds no partition of a topic that --topic names")
         elif named == {f"{METADATA_TOPIC}-0"}:
             warn(f"{directory}: {METADATA_TOPIC}-0 is left alone: brokers cut it by snapshots")
 
-
-@lru_cache(1)  # each path without such a topic asks for it
-def _are_there(nodes: Nodes, globs: tuple[str, ...]) -> bool:
-    """Whether any PATH has a partition of these topics: not each disk of a node, or node of a cluster, has."""
-    for path in nodes.paths:
-        with suppress(KsegError):  # reported when it is read
-            if any(is_of_topics(part, globs) for part in own_partitions(path)):
-                return True
-    return False
-
-
-def parts_of_topics(path: str, globs: tuple[str, ...], nodes: Nodes | None = None) -> tuple[list[str], list[str]]:
-    """Returns those of `live_parts` that ``globs`` name, all if there are none. Raises PathError; ``nodes``: of all
-    PATHs, of which any may hold the partitions."""
-    parts, moved = live_parts(path)
-    if not globs or parts == [path]:
-        return parts, moved
-    return Topics(globs, nodes).named(path, parts), [part for part in moved if is_of_topics(part, globs)]
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Whether any PATH has a partition that --topic names: not each disk of a node, or node of a cluster, has."""
+        return any(fnmatchcase(topic, glob) for topic in self.nodes.topics_at_paths if topic for glob in self._globs)
 
 
 def of_topics(paths: Iterable[str], globs: tuple[str, ...], warn: Warn) -> list[str]:
@@ -116,9 +107,9 @@ def of_topics(paths: Iterable[str], globs: tuple[str, ...], warn: Warn) -> list[
     ``warn`` is told of those that a broker has moved or deleted, which are left out. Raises PathError.
     """
     found, paths = list[str](), expanded(paths)
-    nodes = Nodes(paths)
+    topics = Topics(globs, Nodes(paths))
     for path in paths:
-        parts, moved = parts_of_topics(path, globs, nodes) if globs else ([path], [])
+        parts, moved = topics.parts(path) if globs else ([path], [])
         found += parts
         warn_of_unread(moved, paths, warn)
     return found

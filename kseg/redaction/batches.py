@@ -90,9 +90,13 @@ def numbers(data: bytes) -> bytes:
 def true_magic(head: bytes, last_offset: int = -1) -> int:
     """Returns the magic that the other fields of a header fit behind ``last_offset``: its own, if they fit none."""
     for magic in (head[ENTRY_MAGIC], 0, 1, MAGIC_V2):
-        if continues(head[:ENTRY_MAGIC] + bytes((magic,)) + head[ENTRY_MAGIC + 1 :], last_offset):
+        if continues(_with_magic(head, magic), last_offset):
             return magic
     return head[ENTRY_MAGIC]
+
+
+def _with_magic(data: bytes, magic: int) -> bytes:
+    return data[:ENTRY_MAGIC] + bytes((magic,)) + data[ENTRY_MAGIC + 1 :]
 
 
 def target_of(codec: int) -> Target:
@@ -156,19 +160,16 @@ class BatchRedaction:
         """Returns the bytes of the batch in the twin."""
         self._budget, self._messages_left = self.scratch.max_batch_bytes, _MAX_MESSAGES
         if not batch.is_valid and not isinstance(batch, Message07):
-            mended = self.mended(bytes(batch.data))
-            if mended is not None:
-                return mended
             old = bytes(batch.data)
-            magic = true_magic(old[:HEADER_BYTES])
-            if isinstance(batch, RecordBatch) and magic < MAGIC_V2:  # else payload counts as a header
-                new = bytearray(
-                    self._message(old[:ENTRY_MAGIC] + bytes((magic,)) + old[ENTRY_MAGIC + 1 :], MAX_NESTING)
-                )
-                new[ENTRY_MAGIC] = batch.magic
-                return bytes(new)
-            if isinstance(batch, RecordBatch):  # a block of another file may lie over the header
-                old = numbers(old[:HEADER_BYTES]) + old[HEADER_BYTES:]
+            if (mended := self.mended(old)) is not None:
+                return mended
+            if isinstance(batch, RecordBatch):
+                magic = true_magic(old[:HEADER_BYTES])
+                if magic < MAGIC_V2:  # else payload counts as a header
+                    new = bytearray(self._message(_with_magic(old, magic), MAX_NESTING))
+                    new[ENTRY_MAGIC] = batch.magic
+                    return bytes(new)
+                old = numbers(old[:HEADER_BYTES]) + old[HEADER_BYTES:]  # a block of another file may lie over it
                 batch = RecordBatch(old, 0, len(old), batch.magic, False, self.scratch)
         if isinstance(batch, RecordBatch):
             return self._v2(batch)

@@ -221,10 +221,9 @@ def _as_json(counts: Counter[str]) -> dict[str, int]:
 
 def _plan(output: str, folder: TwinFolder, is_dry: bool) -> Plan:
     directory = Place(output) / folder.name if folder.name else Place(output)
-    sizes = (folder.sizes.get(file.source.name, file.size) for file in folder.files)
     steps = [
-        Step(CREATE, file.source.name, _reason(file), None, size)
-        for file, size in zip(folder.files, sizes, strict=True)
+        Step(CREATE, file.source.name, _reason(file), None, folder.sizes.get(file.source.name, file.size))
+        for file in folder.files
     ]
     plan = Plan(directory, steps)
     if not is_dry:

@@ -191,8 +191,7 @@ class Filters:
         """For --last and --around: selects the offsets of a partition that are to be printed. Reads it from its end.
 
         ``files``: its segments, in order, which ``read`` opens. ``is_visible``: whether a batch is printed if it
-        matches.
-        Raises PathError if a segment cannot be opened.
+        matches. Raises PathError if a segment cannot be opened.
         """
         last, around = self._last, self._around
         if last is None and around is None:

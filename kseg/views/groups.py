@@ -5,7 +5,6 @@ The rows come from the records of __consumer_offsets and __share_group_state.
 
 import os
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from kseg.errors import KsegError, UnsupportedError
 from kseg.formats.json_values import name_of, name_value
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.node.coordinators import CommitTable, CommittedOffset
-from kseg.node.log_directory import intact_batches, longest_copy, topic_id_at
+from kseg.node.log_directory import intact_batches
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, JSON, TABLE, TEXT, option
 from kseg.output.notices import Notices, Paint, on_one_line
@@ -313,18 +312,15 @@ class Groups(SegmentWalk[GroupsOptions]):
         self._show_progress(options.quiet)
 
     @cached_property
-    def _shorter(self) -> set[str]:
-        """The copies of a partition that end before another one, which has what they have, and later deletions."""
-        copies: dict[object, list[str]] = defaultdict(list)
+    def _longest(self) -> list[str]:
+        parts = list[str]()
         for path in self._paths:
             with suppress(KsegError):  # reported when it is read
-                for part in filter(lambda each: Place(each).is_dir(), self.parts_of(path)):
-                    cluster = self.nodes.partition(part).node.cluster_id
-                    copies[parse_partition_name(Place(part).name), topic_id_at(part), cluster].append(part)
-        return {path for some in copies.values() for path in {*some} - {longest_copy(some, self.scratch)}}
+                parts += filter(lambda each: Place(each).is_dir(), self.parts_of(path))
+        return self.nodes.longest_copies(parts, self.scratch)
 
     def _part(self, path: str) -> None:
-        if path not in self._shorter:
+        if path in self._longest or not Place(path).is_dir():
             super()._part(path)
 
     def split_parts(self, path: str) -> tuple[list[str], list[str]]:

@@ -206,10 +206,8 @@ class TransactionList(PathWalk[TransactionsOptions]):
             return judged
         from kseg.verification.copies import GivenCopies, RepairTarget  # few lists are of several nodes
 
-        target = RepairTarget(
-            path, Place(path).absolute.parent, self.nodes.partition(path).node, GivenCopies(self.nodes)
-        )
-        found = []
+        node, found = self.nodes.partition(path).node, []
+        target = RepairTarget(path, Place(path).absolute.parent, node, GivenCopies(self.nodes))
         for each in judged:
             copy = target.ended_in(each.transaction.producer_id, each.transaction.first_offset)
             why = f"its marker is in the copy {copy}, from which this one is to fetch it"

@@ -83,11 +83,12 @@ class PathWalk(Generic[OptionsT]):
     ) -> tuple[list[str], list[str]]:
         """Returns what `live_parts` does, of these topics only if there are any. ``with_moved``: directories that a
         broker has moved or deleted are read too. Raises PathError."""
-        parts, moved = paths.live_parts(path)
         if topics:
-            from kseg.node.topics import parts_of_topics
+            from kseg.node.topics import Topics
 
-            parts, moved = parts_of_topics(path, tuple(topics), self.nodes)
+            parts, moved = Topics(tuple(topics), self.nodes).parts(path)
+        else:
+            parts, moved = paths.live_parts(path)
         if not with_moved:
             return parts, moved
         wanted = {*parts, *moved}

@@ -42,6 +42,8 @@ def test_a_name_of_no_topic_is_refused(name: str) -> None:
         getattr(package, name)(COMMITTED, topics=["orders", "order"])
     with pytest.warns(package.SelectionWarning, match="no topic matches 'x\\*'"):
         getattr(package, name)(COMMITTED, topics=["orders", "x*"])
+    with pytest.raises(package.PathError, match="no such file"):
+        getattr(package, name)("nowhere", topics=["order"])
 
 
 def test_groups_need_their_topic() -> None:

@@ -235,7 +235,7 @@ def test_images_without_batches_end_with_status_1(kseg: Kseg, image: Path, conte
 
 def test_a_packed_image_is_to_be_unpacked(kseg: Kseg, image: Path) -> None:
     content = gzip.compress(files_one_by_one(CLEAN))
-    carve(kseg, image, of=content).expect(1, "found no batches", f"{image}: packed with gzip, and was read as it is")
+    carve(kseg, image, of=content).expect(1, "found no batches", f"{image}: is packed with gzip: unpack it first")
 
 
 def test_pieces_that_nothing_decides_stay_apart_and_are_named(kseg: Kseg, image: Path) -> None:

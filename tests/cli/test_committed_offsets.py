@@ -276,6 +276,8 @@ def test_the_copy_that_ends_last_counts(kseg: Kseg, tmp_path: Path) -> None:
         (shorter / f"__consumer_offsets-{name}" / "partition.metadata").unlink()
     (shorter / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=another\n")
     assert len(committed(kseg, shorter, COMMITTED)) > len(TRUTH)
+    unnamed = [(shorter / f"__consumer_offsets-{name}").rename(tmp_path / name) for name in ("0", "1")]
+    assert len(committed(kseg, *unnamed)) == sum(len(committed(kseg, path)) for path in unnamed)
 
 
 def test_a_log_directory_without_offsets(kseg: Kseg, tmp_path: Path) -> None:

@@ -231,9 +231,7 @@ def test_a_batch_of_no_known_format_is_skipped(kseg: Kseg, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("words", [("--to", "v1"), ("--batch-bytes", 1000)])
-def test_batches_that_are_read_keep_their_format_and_size(
-    kseg: Kseg, tmp_path: Path, words: tuple[object, ...]
-) -> None:
+def test_batches_that_are_read_stay_as_they_are(kseg: Kseg, tmp_path: Path, words: tuple[object, ...]) -> None:
     kseg("convert", "--to", "jsonl", "-o", tmp_path / "lines", TXN).expect(0)
     done = kseg("convert", "--from", "jsonl", *words, "-o", tmp_path / "new", tmp_path / "lines")
     done.expect(3, "batches keep their format and size when they are read: convert the result; nothing was written")
@@ -343,9 +341,8 @@ def test_a_log_directory_in_place_and_elsewhere(kseg: Kseg, partition: Path, tmp
     assert kseg("undo", partition.parent).status == 0
 
 
-def test_after_an_interruption_other_options_change_all_partitions(
-    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_options_change_all_anew(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an interruption."""
     logs = shutil.copytree(LOGS, tmp_path / "logs")
     shutil.copytree(PLAIN, logs / "dplain-1")
     gzip, lz4 = (("convert", "-q", "--in-place", "--codec", codec, logs) for codec in ("gzip", "lz4"))

@@ -279,9 +279,8 @@ def test_an_interrupted_change_is_completed_and_not_undone(kseg: Kseg, tmp_path:
 
 
 @pytest.mark.parametrize("name", ["logs", "logs/dplain-0"])
-def test_an_interrupted_undo_is_completed_and_nothing_else_undone(
-    kseg: Kseg, logs: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_undo_is_completed(kseg: Kseg, logs: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing else undone."""
     monkeypatch.chdir(logs.parent)
     change_all(logs)
     with unchanged(logs, outcome):

@@ -221,7 +221,6 @@ OLD_07 = struct.pack(">ibI", 5 + len(ANN), 0, crc32(ANN)) + ANN
         (V0, 22 + 30, None),
         (V1, 30 + 40, None),
         (V0, 16, b"\3"),
-        (V0, 16, b"\2"),
         (V1, 16, b"\2"),
         (V0, 22 + len(ANN), bytes(4)),  # the value ends before the message does
         (V1, 30 + len(ANN), b"\0\0\0\4"),

@@ -219,14 +219,12 @@ def test_a_controller_that_knows_no_broker_yet_is_at_its_start(live: str, cause:
 
 def test_a_snapshot_that_is_not_there_is_no_loss() -> None:
     old, new = "/d/t-0/00000000000000000076.snapshot", "/d/t-0/00000000000000000076.snapshot.deleted"
-    head = (
-        f"[2026-11-27 00:19:06,140] WARN Failed atomic move of {old} to {new} retrying with a non-atomic move (Utils)"
-    )
+    text = f"Failed atomic move of {old} to {new} retrying with a non-atomic move"
+    head = f"[2026-11-27 00:19:06,140] WARN {text} (Utils)"
     trace = f"java.nio.file.NoSuchFileException: {old} -> {new}"
     assert causes_in(f"{line}\n".encode() for line in (head, trace, "\tat java.base/sun.nio.fs.X.y(X.java:1)")) == []
-    assert names(causes_in(f"{line}\n".replace(".snapshot", ".log").encode() for line in (head, trace))) == [
-        "file-vanished"
-    ]
+    lost = (f"{line}\n".replace(".snapshot", ".log").encode() for line in (head, trace))
+    assert names(causes_in(lost)) == ["file-vanished"]
 
 
 def test_records_that_a_consumer_skipped_are_named_in_its_log() -> None:

@@ -30,6 +30,7 @@ from kseg.changes.undo import complete_interrupted, complete_interrupted_in_log_
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, caused, errors_at, text_of
 from kseg.node.log_directory import METADATA_PARTITION, is_log_directory_of_broker
 from kseg.node.node import Nodes
+from kseg.node.paths import expanded
 from kseg.node.server_properties import ServerProperties
 from kseg.node.topics import Topics
 from kseg.quantities import plural
@@ -47,6 +48,7 @@ from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores.archives.mounting import form_at
 from kseg.stores.no_follow import resolved, resolved_to_change
 from kseg.stores.place import Place, directory_cache, place_in
+from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.source import STANDARD_INPUT, is_disk_error
 from kseg.stores.stored_object import is_url, shown
 
@@ -375,6 +377,14 @@ def places_at(paths: Iterable[str], takes_files: bool = False) -> dict[str, list
             is_single = (takes_files and not Place(path).is_dir()) or is_partition(path)
             places[path] = [path] if is_single else own_partitions(path)
     return places
+
+
+def partitions_at(paths: Sequence[str]) -> list[str]:
+    """Returns the partitions at the paths of a node or of several, without what cannot be read; none if any path is
+    remote storage, whose topics are those of its objects."""
+    if any(map(is_remote_storage, paths)):
+        return []
+    return [place for places in places_at(expanded(paths)).values() for place in places]
 
 
 def without_same_outputs(paths: Sequence[str], output: str | None, failures: Failures) -> list[str]:

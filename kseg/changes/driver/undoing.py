@@ -53,7 +53,7 @@ def undo(paths: Sequence[str], options: UndoOptions, reporter: driver.Reporter) 
     failures, state = driver.Failures(reporter), driver.RunState(reporter, options.is_dry)
     nodes = Nodes(paths)
     paths = each_once(nodes.paths)
-    has_any = not options.topics or not paths
+    has_any = False
     reporter.begin(1, partition_count(paths))
     for path in paths:
         with failures.of(path):
@@ -69,9 +69,9 @@ def undo(paths: Sequence[str], options: UndoOptions, reporter: driver.Reporter) 
                         _undo_last(real, is_single, options, state)
                 state.not_applied()
         state.not_applied()
-    with failures.of(", ".join(paths)):
-        if not has_any and not failures.status:
-            raise KsegError(f"{', '.join(paths)}: there is no change of these topics to undo")
+    if paths and not has_any and not failures.status:
+        text = ", ".join(paths)
+        failures.add(KsegError(f"{text}: there is no change of these topics to undo"), text)
     return state.outcome(failures)
 
 
@@ -82,17 +82,17 @@ def complete(paths: Sequence[str], options: UndoOptions, reporter: driver.Report
         with failures.of(path):
             with _taken(path, options, reporter.warning) as (real, is_single, interrupted):
                 has_found |= bool(interrupted)
-                for journal in _begun(real, is_single):
-                    raise interruption(journal)
+                if begun := _begun(real, is_single):
+                    raise interruption(begun[0])
     status = max(failures.status, int(is_dry and has_found))
     return driver.Outcome(status, is_dry, has_found and not is_dry, errors=dict(failures.errors))
 
 
 def _begun(path: str, is_single: bool) -> list[Journal]:
     """Returns the journals of interrupted commands that only their repetition or undo ends."""
-    found = [each for each in journals(log_directory_of(path) if is_single else path) if each.state == OPEN]
-    found = [each for each in found if not is_single or each.path_name == directory_name(path)]
-    return [each for each in found if has_changed_anything(each)]
+    found = journals(log_directory_of(path) if is_single else path)
+    own = (each for each in found if not is_single or each.path_name == directory_name(path))
+    return [each for each in own if each.state == OPEN and has_changed_anything(each)]
 
 
 def _paths_to_undo(path: str, options: UndoOptions, nodes: Nodes) -> list[str]:

@@ -29,7 +29,7 @@ from kseg.recovery.planner import DamagedLogError, reindex
 from kseg.recovery.restoring import Destination, LogBounds, RestoreOptions
 from kseg.recovery.workspace import Workspace
 from kseg.runtime.threads import Threads, usable_cores
-from kseg.segment.files import SegmentFile, regular_and_other_names, segment_stem
+from kseg.segment.files import SegmentFile, list_segments, regular_and_other_names, segment_stem
 from kseg.segment.items import Batch
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import FULL, HeaderRows, open_survey
@@ -384,6 +384,7 @@ class Rebuild:
         storage = open_storage(options.from_remote or "", private_keys(options.private_keys))
         self.left_out: list[ReplicaOffsets] = []
         self._last_epoch = 0
+        self._made: list[str] = []
 
         def rank(partition: RemotePartition) -> tuple[bool, int]:
             is_local = self._logs is not None and self._logs.partition(partition) is not None
@@ -422,6 +423,7 @@ class Rebuild:
                     failures.add(outcome.error, directory)
                     continue
                 self._last_epoch = max(self._last_epoch, outcome.rebuilt.last_epoch)
+                self._made += [outcome.name] if outcome.is_made else []
                 plan = outcome.plan(directory)
                 (reporter.plan if outcome.was_done else state.planned)(plan)
                 if plan and not is_dry:
@@ -534,6 +536,7 @@ class Rebuild:
         lines += [
             "  2. Stop the broker cleanly.",
             f"  3. Replace the empty partition directories in {place} by those in {output}.",
+            *(f"     {named_path(path)} holds records: move it out of {place} first." for path in self._occupied()),
             *step,
             "  5. Give all files to the broker's user, and start the broker.",
         ]
@@ -544,3 +547,11 @@ class Rebuild:
                 "restart the broker until its leader epoch is higher.",
             ]
         return lines
+
+    def _occupied(self) -> list[str]:
+        """Returns the partition directories of the new cluster that hold records. Raises PathError."""
+        if self.options.new_cluster is None:
+            return []
+        root = Place(self.options.new_cluster)
+        paths = (root / name for name in self._made if (root / name).is_dir())
+        return [path for path in paths if any(Place(each.path).size() for each in list_segments(path))]

@@ -23,13 +23,13 @@ from kseg.node.node import Nodes, is_of_one_node
 from kseg.node.remote_partitions import Candidate, LocalLogs, LocalPartition, SegmentOffsets
 from kseg.quantities import named_path, shell_line
 from kseg.recovery.broker.loading import epoch_positions
-from kseg.recovery.leftovers import span_of
+from kseg.recovery.leftovers import has_records, span_of
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.planner import DamagedLogError, reindex
 from kseg.recovery.restoring import Destination, LogBounds, RestoreOptions
 from kseg.recovery.workspace import Workspace
 from kseg.runtime.threads import Threads, usable_cores
-from kseg.segment.files import SegmentFile, list_segments, regular_and_other_names, segment_stem
+from kseg.segment.files import SegmentFile, regular_and_other_names, segment_stem
 from kseg.segment.items import Batch
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import FULL, HeaderRows, open_survey
@@ -552,6 +552,5 @@ class Rebuild:
         """Returns the partition directories of the new cluster that hold records. Raises PathError."""
         if self.options.new_cluster is None:
             return []
-        root = Place(self.options.new_cluster)
-        paths = (root / name for name in self._made if (root / name).is_dir())
-        return [path for path in paths if any(Place(each.path).size() for each in list_segments(path))]
+        paths = (Place(self.options.new_cluster) / name for name in self._made)
+        return [path for path in paths if path.is_dir() and has_records(path)]

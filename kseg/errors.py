@@ -61,10 +61,14 @@ def is_system_error(error: BaseException | None) -> TypeGuard[OSError]:
 
 def text_of(error: BaseException) -> str:
     """Returns the error as one line; for an OSError, its file (if any) and the system's message."""
-    if not isinstance(error, OSError):
-        return str(error) or type(error).__name__
-    place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
-    return f"{place}: {error.strerror or error}" if place else str(error.strerror or error)
+    file = error.filename if isinstance(error, OSError) else None
+    place = f"{os.fsdecode(file)}: " if file and isinstance(file, str | bytes) else ""
+    return f"{place}{_message(error)}"
+
+
+def _message(error: BaseException) -> str:
+    """Returns the message of an error, for an OSError that of the system; the name of an error that has none."""
+    return str((isinstance(error, OSError) and error.strerror) or error) or type(error).__name__
 
 
 def caused(error: KsegError, cause: BaseException) -> KsegError:
@@ -186,5 +190,4 @@ def errors_at(
     except of as error:
         if isinstance(error, KsegError) and not issubclass(of, KsegError):
             raise
-        message = error.strerror or error if isinstance(error, OSError) else error
-        raise kind(f"{place}: {message}{then}") from error
+        raise kind(f"{place}: {_message(error)}{then}") from error

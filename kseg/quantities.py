@@ -53,7 +53,7 @@ def plural(count: int, one: str, many: str, form: str = "") -> str:
 
 # Times and durations in ms.
 
-LAST_TIMESTAMP = (1 << 63) - 1
+FIRST_TIMESTAMP, LAST_TIMESTAMP = -(1 << 63), (1 << 63) - 1
 DAY_MS = 86_400_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -142,7 +142,7 @@ def parse_time_expression(text: str, now_ms: int, zone: tzinfo | None = None) ->
         zone = _zone(zone_name) if zone_name else zone
         if not minute:
             return _day(date.fromisoformat(date_text), zone)
-        moment = _local(datetime.fromisoformat(f"{date_text}T{minute}{second}"), zone)
+        moment = local_time(datetime.fromisoformat(f"{date_text}T{minute}{second}"), zone)
     except (ValueError, OSError, OverflowError):
         return None
     start = (moment - _EPOCH) // timedelta(milliseconds=1) + 1000 * is_leap_second
@@ -165,8 +165,12 @@ def _zone(text: str) -> tzinfo:
         raise ValueError(f"no time zone {text!r}") from error
 
 
-def _local(moment: datetime, zone: tzinfo | None) -> datetime:
-    return moment.astimezone() if zone is None else moment.replace(tzinfo=zone)
+def local_time(moment: datetime, zone: tzinfo | None = None) -> datetime:
+    """Returns a naive time with its zone, None for the local one. Raises ValueError, OSError or OverflowError."""
+    if zone is not None:
+        return moment.replace(tzinfo=zone)
+    # `astimezone` takes a time that the clocks skip for another one than a named zone does.
+    return _EPOCH + timedelta(seconds=moment.replace(microsecond=0).timestamp(), microseconds=moment.microsecond)
 
 
 def _day(day: date, zone: tzinfo | None) -> tuple[int, int] | None:
@@ -177,4 +181,4 @@ def _day(day: date, zone: tzinfo | None) -> tuple[int, int] | None:
 
 
 def _midnight(day: date, zone: tzinfo | None) -> int:
-    return (_local(datetime.combine(day, datetime.min.time()), zone) - _EPOCH) // timedelta(milliseconds=1)
+    return (local_time(datetime.combine(day, datetime.min.time()), zone) - _EPOCH) // timedelta(milliseconds=1)

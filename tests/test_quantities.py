@@ -1,9 +1,11 @@
 """Formats of times."""
 
-from datetime import UTC, timedelta, timezone
+import time
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from kseg.api.arguments import milliseconds_of
 from kseg.quantities import in_other_unit, parse_time_expression
 
 
@@ -78,6 +80,21 @@ def test_what_has_no_zone_is_local() -> None:
         in_utc = parse_time_expression(f"2026-09-21 {second}", NOW, UTC)
         assert parse_time_expression(f"2026-09-21 {second}Z", NOW, EAST) == in_utc
         assert in_utc != parse_time_expression(f"2026-09-21 {second}", NOW, EAST)
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the local zone cannot be set")
+@pytest.mark.parametrize("text", ["2026-03-29 02:30", "2026-10-25 02:30", "2026-03-29", "2026-09-21 16:00:05.250"])
+def test_a_local_time_is_that_of_the_named_zone(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that the clocks skip, or have twice."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+        found = parse_time_expression(text, NOW)
+        naive = milliseconds_of(datetime.fromisoformat(text))
+    time.tzset()
+    assert found == parse_time_expression(f"{text} Europe/Berlin", NOW)
+    assert found is not None
+    assert naive == found[0]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from kseg.errors import PathError, RequestError, refuse_if
 from kseg.export.pushdown import Bounds
 from kseg.formats.compressing import Codec
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.quantities import LAST_TIMESTAMP, parse_time_expression
+from kseg.quantities import LAST_TIMESTAMP, local_time, parse_time_expression
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.paths import expand_globs
 from kseg.stores.place import Place
@@ -155,7 +155,7 @@ def milliseconds_of(given: datetime) -> int:
     if given.utcoffset() is None:
         given = datetime.combine(given.date(), given.time())  # a Timestamp of pandas has no local time
         try:
-            given = given.astimezone()
+            given = local_time(given)
         except (ValueError, OverflowError):  # the first or last day of `datetime`, whose local time has no other name
             given = given.replace(tzinfo=UTC)
     return (given - _EPOCH) // timedelta(milliseconds=1)

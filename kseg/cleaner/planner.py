@@ -359,7 +359,7 @@ class Compactor:
             if len(result.groups) == first and self._frees_each and self.staging is not None:
                 one.check_the_rest()  # damage found later would stop it halfway
             result.groups.append(group)
-            if group.counts["no_key"] and not self.settings.drops_null_keys and self.staging is not None:
+            if group.counts["no_key"] and not self.settings.drops_null_keys:
                 left = "segments not yet replaced are left unchanged" if self._has_committed else "nothing was changed"
                 raise UnsupportedError(
                     f"{self.directory}: records of segment {group.sources[0].base_offset} have no key, and a cleaner "
@@ -655,10 +655,6 @@ class CompactionPlanner(Planner):
             for group in result.groups
         ]
         self.reporter.summary([*segments, row])
-        if counts["no_key"] and self._change.is_dry and not self._options.drops_null_keys:
-            self.reporter.warning(
-                f"{result.directory}: {counts['no_key']} records have no key: it is refused without --drop-null-keys"
-            )
 
 
 def _refusal(topic: str, policy: str, source: str) -> str:

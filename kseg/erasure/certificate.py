@@ -66,13 +66,16 @@ def certificate_file(
 ) -> Iterator[CertificateFile | None]:
     """Opens the file of a certificate, if one is wanted. Once it is in place, the notes go if all partitions are done.
 
-    Raises PathError, OSError.
+    The certificate of a finished erasure stays: it is its only evidence. Raises PathError, OSError.
     """
     if path is None:
         yield None
         return
     target = Place(os.path.realpath(path))
     is_file = path != "-" and (target.is_file() or not target.exists())
+    is_finished = is_file and target.exists() and target.size() > 0 and not Place(target + _UNFINISHED).lexists()
+    if is_finished and any(read_certificate(path).offsets.values()):
+        raise PathError(f"{path}: already certifies what was erased before; nothing was erased: name another file")
     with open_sink(path) as sink:
         yield (found := CertificateFile(sink, target + _UNFINISHED if is_file else ""))
     if found.is_finished and found.notes and Place(found.notes).lexists():

@@ -4,6 +4,7 @@ Source: KafkaConfig and ServerTopicConfigSynonyms of Kafka 4.4.0.
 """
 
 import os
+import re
 from functools import cached_property
 
 from kseg.errors import PathError, errors_at
@@ -115,4 +116,6 @@ def read_server_properties(path: str) -> ServerProperties:
         data = stream.read(MAX_TEXT_BYTES + 1)
     if len(data) > MAX_TEXT_BYTES:
         raise PathError(f"{path}: is too large for a file of properties")
+    if re.match(rb"\xef\xbb\xbf[^\s#!]", data):
+        raise PathError(f"{path}: begins with a byte order mark, which a broker takes for a part of the first name")
     return ServerProperties(path, {found.key: found.value for found in properties(data)})

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kseg.errors import RequestError, errors_at, refuse_if
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.quantities import LAST_TIMESTAMP, UNITS_MS, parse_time_expression
+from kseg.quantities import FIRST_TIMESTAMP, LAST_TIMESTAMP, UNITS_MS, parse_time_expression
 from kseg.segment.files import LAST_OFFSET
 
 INPUT, CONTENTS, RULES, CHANGES, RESOURCES, OUTPUT = (
@@ -240,7 +240,7 @@ def time_range(text: str) -> tuple[int, int]:
     low, high = parse_time_expression(first, now_ms), parse_time_expression(last if dots else first, now_ms)
     if not (first or last) or (first and low is None) or (last and high is None):
         raise ValueError(f"{text!r} is no range of times: FROM..TO, FROM.. or ..TO, of times as {TIMES}")
-    found = low[0] if low else 0, high[1] if high else LAST_TIMESTAMP
+    found = low[0] if low else FIRST_TIMESTAMP, high[1] if high else LAST_TIMESTAMP
     if found[0] > found[1]:
         raise ValueError(f"{text!r} ends before it begins")
     return found

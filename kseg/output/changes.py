@@ -240,7 +240,8 @@ class TextPlans(PlanPrinter):
             if self.undone.directories:
                 notices.warning(f"not done: {_totals_text(self.undone)}")
             elif status <= 1 and not outcome.has_changed:
-                notices.warning("nothing to change")
+                would_change = self._is_dry and status and not outcome.damage_remains  # warnings have told it
+                notices.warning("dry run, nothing was changed" if would_change else "nothing to change")
             return
         if self._is_dry:
             needed = f"; disk space needed: {shown_bytes(totals.peak_bytes)}" if totals.directories > 1 else ""

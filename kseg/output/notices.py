@@ -22,11 +22,11 @@ _MAX_COLUMNS, _MIN_COLUMNS = 100, 40
 
 
 class Paint:
-    """Colors text. ``color``: auto, always or never; auto depends on NO_COLOR and the terminal."""
+    """Colors text. ``color``: auto, always or never; auto depends on NO_COLOR, TERM and the terminal."""
 
     def __init__(self, color: str = "auto", is_terminal: bool = False) -> None:
         wanted = color == "auto" and is_terminal and not os.environ.get("NO_COLOR")
-        self.is_on = color == "always" or wanted
+        self.is_on = color == "always" or (wanted and os.environ.get("TERM") != "dumb")
 
     def __call__(self, text: str, color: str | None = None, bold: bool = False) -> str:
         if not self.is_on or not text:

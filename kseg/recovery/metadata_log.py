@@ -43,6 +43,7 @@ from kseg.node.coordinators import Coordinators
 from kseg.node.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved, topic_id_at
 from kseg.node.metadata_image import MetadataImage, PartitionImage, TopicImage, unstartable
 from kseg.node.node import Nodes
+from kseg.node.paths import expanded
 from kseg.node.server_properties import ServerProperties
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, Number, PathKind, Value, option
@@ -741,8 +742,8 @@ def settings_after(options: QuorumOptions, snapshot: NewSnapshot) -> str:
 
 
 def log_directory_properties(directories: Iterable[str]) -> dict[str, MetaProperties]:
-    """Returns the properties of each log directory once. Raises PathError."""
-    paths = {os.path.realpath(path): path for path in directories}
+    """Returns the properties of each log directory once, also of those of a node. Raises PathError."""
+    paths = {os.path.realpath(path): path for path in expanded(directories)}
     return {path: properties_of(path) for path in paths.values()}
 
 

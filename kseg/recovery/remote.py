@@ -23,7 +23,7 @@ from kseg.node.node import Nodes, is_of_one_node
 from kseg.node.remote_partitions import Candidate, LocalLogs, LocalPartition, SegmentOffsets
 from kseg.quantities import named_path, shell_line
 from kseg.recovery.broker.loading import epoch_positions
-from kseg.recovery.leftovers import span_of
+from kseg.recovery.leftovers import has_records, span_of
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.planner import DamagedLogError, reindex
 from kseg.recovery.restoring import Destination, LogBounds, RestoreOptions
@@ -384,6 +384,7 @@ class Rebuild:
         storage = open_storage(options.from_remote or "", private_keys(options.private_keys))
         self.left_out: list[ReplicaOffsets] = []
         self._last_epoch = 0
+        self._made: list[str] = []
 
         def rank(partition: RemotePartition) -> tuple[bool, int]:
             is_local = self._logs is not None and self._logs.partition(partition) is not None
@@ -422,6 +423,7 @@ class Rebuild:
                     failures.add(outcome.error, directory)
                     continue
                 self._last_epoch = max(self._last_epoch, outcome.rebuilt.last_epoch)
+                self._made += [outcome.name] if outcome.is_made else []
                 plan = outcome.plan(directory)
                 (reporter.plan if outcome.was_done else state.planned)(plan)
                 if plan and not is_dry:
@@ -534,6 +536,7 @@ class Rebuild:
         lines += [
             "  2. Stop the broker cleanly.",
             f"  3. Replace the empty partition directories in {place} by those in {output}.",
+            *(f"     {named_path(path)} holds records: move it out of {place} first." for path in self._occupied()),
             *step,
             "  5. Give all files to the broker's user, and start the broker.",
         ]
@@ -544,3 +547,10 @@ class Rebuild:
                 "restart the broker until its leader epoch is higher.",
             ]
         return lines
+
+    def _occupied(self) -> list[str]:
+        """Returns the partition directories of the new cluster that hold records. Raises PathError."""
+        if self.options.new_cluster is None:
+            return []
+        paths = (Place(self.options.new_cluster) / name for name in self._made)
+        return [path for path in paths if path.is_dir() and has_records(path)]

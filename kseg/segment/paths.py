@@ -28,7 +28,17 @@ from kseg.segment.files import (
     segment_file,
     segments_among,
 )
-from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, REDPANDA_NAME, UnpackError, form_of, packing_name
+from kseg.stores.archives.forms import (
+    ARCHIVE_SUFFIXES,
+    BLOCK_BYTES,
+    REDPANDA_NAME,
+    TAR,
+    ZIP,
+    UnpackError,
+    form_of,
+    is_tar_header,
+    packing_name,
+)
 from kseg.stores.place import Place
 from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import local_path
@@ -63,13 +73,16 @@ def refuse_empty_pack(path: str) -> None:
 
 
 def is_packed_segment(name: str, head: bytes) -> bool:
-    """Whether a packed file holds a segment, judged by its first unpacked bytes or its name."""
+    """Whether a packed file may hold a segment, judged by its first unpacked bytes or its name. An archive may."""
     from kseg.stores.archives.unpack import MemoryExtent, unpacked
 
     start = b""
     with suppress(UnpackError):
-        if packing_name(head) is not None:  # not an archive
-            start = next(unpacked(MemoryExtent(head)), b"")[:HEADER_BYTES]
+        if packing_name(head) is not None:
+            start = bytes(next(unpacked(MemoryExtent(head)), b"")[:BLOCK_BYTES])
+    if form_of(head) in (TAR, ZIP) or is_tar_header(start):
+        return True
+    start = start[:HEADER_BYTES]
     if start and (_is_text(start) or continues(start, -1)):
         return not _is_text(start)
     return named_like_segment(name)

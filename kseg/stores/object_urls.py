@@ -227,7 +227,8 @@ def _error_text(error: Exception) -> str:
         return f"the server answered {status} {getattr(error, 'message', '')}".rstrip()
     if isinstance(error, TimeoutError) and not str(error):
         return "the server did not answer in time"
-    return text_of(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+    name = "" if isinstance(error, OSError) or not str(error) else f"{type(error).__name__}: "
+    return f"{name}{text_of(error)}"
 
 
 # Objects at URLs as a tree of files: listed folder by folder, read by ranges, several requests at a time.

@@ -17,8 +17,13 @@ from kseg.symptoms.table import Symptom
 HEX_BYTES = 512
 """Number of bytes to show from a position on."""
 
+_CHAR = r"[^\s/'\",;:\[\](){}<>]"
+_SPACED = rf"(?<![\w.\-/])/(?:{_CHAR}+(?: {_CHAR}+)*/)*"
+"""The directories of a path, whose names may have spaces."""
 _PATH = re.compile(
-    r"(?<![\w.\-/])/(?:[^\s/'\",;:\[\](){}<>]+/)*[^\s/'\",;:\[\](){}<>]+"
+    # With spaces only if its end is certain: a partition, a segment's file, the end of a sentence, or no letter of it.
+    rf"{_SPACED}(?:[\w.-]+-\d+(?![\w.\-/])|\d{{20}}\.\w+|{_CHAR}+?(?=\.?(?: \(|['\",:\])}}>]|$)|\. ))"
+    rf"|(?P<cut>{_SPACED}{_CHAR}+)"
     r"|(?<![\w.\-/])(?:[\w.@+-]+/)*[\w.-]+-\d+/[\w.-]+"  # relative: only if it is plainly a file of a partition
 )
 _CONTEXT = re.compile(r"\bpartition=(?P<partition>[\w.-]+-\d+)(?:, dir=(?P<dir>/[^\]\n]*?)[\])])?")
@@ -85,9 +90,15 @@ def place_of(message: str, groups: dict[str, str | None]) -> NamedPlace:
     """Returns the place that a message names; ``groups`` of the matching pattern take precedence."""
     file = partition = log_directory = name = None
     first, *disks = (groups.get("logdirs") or "").split(", ")
-    given = [path for path in (groups.get("file"), groups.get("logdir"), first) if path and path.startswith("/")]
-    found = [*_PATH.findall(message), *(directory["dir"] for directory in _DIRECTORY.finditer(message))]
-    for path in [*given, *(path.rstrip(".") for path in found)]:
+    context = _CONTEXT.search(message)
+    text = message.replace(context[0], "") if context is not None and context["dir"] else message
+    found = [*_PATH.finditer(text)]
+    # The first words of paths with spaces are none.
+    cut = {each[0].split()[0] for each in found if " " in each[0]}
+    given = [groups.get("file"), groups.get("logdir"), first, *(each["dir"] for each in _DIRECTORY.finditer(text))]
+    paths = [path for path in given[:3] if path and path.startswith("/")]
+    paths += [each[0] for each in found if " " not in each[0] or not each["cut"]] + given[3:]
+    for path in (path.rstrip(".") for path in paths if path not in cut):
         kind, holder = _kind(path)
         if kind == "file":
             file = file or path
@@ -96,9 +107,8 @@ def place_of(message: str, groups: dict[str, str | None]) -> NamedPlace:
             partition = partition or path
         else:
             log_directory = log_directory or path
-    context = _CONTEXT.search(message)
     if context is not None:
-        name, log_directory = context["partition"], log_directory or context["dir"]
+        name, log_directory = context["partition"], context["dir"] or log_directory
     if groups.get("topic"):
         name = f"{groups['topic']}-{groups['number']}"
     partition_name = groups.get("partition")
@@ -113,7 +123,7 @@ def place_of(message: str, groups: dict[str, str | None]) -> NamedPlace:
     position, offset = groups.get("position"), groups.get("offset")
     return NamedPlace(
         log_directory, partition, file, name, int(position) if position else None, int(offset) if offset else None,
-        groups.get("other"), tuple(disks),
+        None if groups.get("other") in cut else groups.get("other"), tuple(disks),
     )  # fmt: skip
 
 

@@ -9,8 +9,10 @@ from contextlib import suppress
 
 from kseg.errors import KsegError
 from kseg.findings.table import WARNING
+from kseg.formats.rows import Scratch
 from kseg.node.cluster import Cluster, ClusterPartition, LogCopy, LosableRange, batches_between, count_records
 from kseg.node.cluster_metadata import unclean_elections
+from kseg.node.log_directory import log_extent, topic_id_at
 from kseg.node.metadata_image import RECOVERING
 from kseg.node.node import Nodes, by_cluster
 from kseg.node.voter_logs import VoterLogs
@@ -189,12 +191,27 @@ class _ClusterCheck:
             assigned = image.directories[image.replicas.index(leader.node)]
             path = Place(node.directory_ids.get(assigned, node.directories[0]).path) / partition.name
             details["otherRepair"] = ["cp", "-a", named_path(source), named_path(path)]
+            if (stray := self._stray_of(partition, leader.node, most.last)) is not None:
+                text += f"; {stray} has them, which a broker has set aside"
+                details["otherRepair"] = ["kseg", "restore", "--undelete", named_path(stray)]
             self._unfit[leader.node]["leader-copy-missing"] = None
             self._copying.append(details["otherRepair"])
             self.report.add("leader-copy-missing", path, text, None, None, most.first, severity, details)
             return
         self._unfit[leader.node]["leader-copy-behind"] = None
         self.report.add("leader-copy-behind", leader.path, text, None, None, most.first, severity, details)
+
+    def _stray_of(self, partition: ClusterPartition, number: int, last: int) -> str | None:
+        """Returns the directory that a node's broker has renamed to -stray and that ends at this offset or later."""
+        for one in self.cluster.nodes[number].directories:
+            for name in one.directories:
+                path = Place(one.path) / name
+                is_stray = name.startswith(f"{partition.name}.") and name.endswith("-stray")
+                with suppress(KsegError, OSError):
+                    if is_stray and topic_id_at(path) == partition.topic_id:
+                        if (extent := log_extent(path, Scratch())) is not None and extent[1] > last:
+                            return path
+        return None
 
     def _parted(self, partition: ClusterPartition, leader: LogCopy, loss: LosableRange, safe: list[int]) -> None:
         """Reports a copy with records that go because a leader has others there."""

@@ -25,6 +25,7 @@ from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX, SegmentFile, dir
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.kinds import list_side_files, side_file
+from kseg.stores.archives.forms import ARCHIVE_SUFFIXES
 from kseg.stores.archives.mounting import packed_segment_at
 from kseg.stores.place import Place
 from kseg.stores.source import Source, open_source
@@ -118,8 +119,9 @@ class DirectoryCheck:
                 if outcome.failure is not None:
                     raise PathError(outcome.failure)
             return True
-        # In a directory that the user did not name, only files with names like those of segments count.
-        logs = self._loose_files(path, [name for name in files if is_named or paths.named_like_segment(name)])
+        # In a directory that the user did not name, only files with names like those of segments and archives count.
+        named = [name for name in files if paths.named_like_segment(name) or name.endswith(ARCHIVE_SUFFIXES)]
+        logs = self._loose_files(path, files if is_named else named)
         found = bool(logs)
         if logs or is_named:
             found |= self._side_files(path, {name.partition(".")[0] for name in logs})

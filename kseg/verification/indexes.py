@@ -334,7 +334,7 @@ class IndexRule(Rule):
         for name, stem in orphans:
             path, text, details = self.partition.path(name), f"there is no {stem}.log", {}
             if (last := lost.get(int(stem))) is not None:
-                text += f": offsets {int(stem)} to {last} are gone, unless retention has deleted them"
+                text += f": offsets {int(stem)} to {last} are in no segment; retention may have deleted them"
                 details = {"firstMissing": int(stem), "lastMissing": last}
             self.report.add("orphan-index", path, text, details=details)
 

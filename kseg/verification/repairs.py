@@ -256,6 +256,8 @@ class Repairs:
             return self._needing(finding, DECISION, target, finding.details["otherRepair"])
         if not kind.repair or target is None:
             return self._needing(finding, kind.needs or (DECISION if kind.repair else None), target)
+        if kind.repair == REINDEX and target.path.endswith("-delete"):  # a start removes it
+            return finding
         # A start renames a .swap unchecked; only salvage removes a bad one.
         is_swap = kind.repair == REINDEX and finding.file.endswith(SWAP)
         verb, options = _parsed(SALVAGE if is_swap else kind.repair)

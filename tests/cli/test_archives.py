@@ -19,7 +19,7 @@ import lz4.frame
 import pytest
 import zstandard
 
-from cli.command import LOGS, TESTDATA, Kseg, Outcome, files, flip, spawned
+from cli.command import LOGS, TESTDATA, Kseg, Outcome, files, findings_of, flip, spawned
 from kseg.stores.archives import opening
 from segment.long_log import BASE_OFFSET, template, write_long_log
 from stores.archives.packed_logs import DAMAGES, PACK, SIZE, cut, flipped, partition, zeros_behind, zeros_inside
@@ -316,6 +316,19 @@ def test_packed_segments_inside_an_archive_are_judged(tmp_path: Path, kseg: Kseg
     done = kseg("verify", "--format", "json", path).expect(1)
     assert f"{path}/orders-0/{SEGMENT.name}.zst" in {row["file"] for row in done.of_type("finding")}
     assert done.objects[-1]["batches"] > 0
+
+
+def test_an_archive_that_is_not_looked_into_is_an_error(tmp_path: Path, kseg: Kseg) -> None:
+    (tmp_path / "in").mkdir()
+    for form in ("tar", "gztar", "zip"):
+        shutil.make_archive(str(tmp_path / "in" / form), form, LOGS)
+    shutil.copytree(LOGS, tmp_path / "beside" / "logs")
+    shutil.copy(tmp_path / "in/tar.tar", tmp_path / "beside/logs/dplain-0/evidence")
+    nested = shutil.make_archive(str(tmp_path / "nested"), "tar", tmp_path, "in")
+    for path, count in ((tmp_path / "in", 3), (nested, 3), (tmp_path / "beside", 1), (tmp_path / "beside/logs", 1)):
+        kseg("verify", path).expect(1)
+        found = findings_of(kseg, path, severity="error")
+        assert [row["code"] for row in found] == ["packed-segment"] * count
 
 
 @pytest.fixture

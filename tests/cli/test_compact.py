@@ -301,11 +301,11 @@ def test_one_damaged_partition_does_not_keep_others_from_being_cleaned(kseg: Kse
     assert records(tmp_path / ABORTED.name) == records(ABORTED.after)
 
 
-def test_records_without_a_key_are_counted_and_refused(kseg: Kseg, tmp_path: Path) -> None:
+def test_records_without_a_key_are_refused(kseg: Kseg, tmp_path: Path) -> None:
     batch = build_record_batch(new_records([(None, b"1"), (b"a", b"2")]))
     write_log(tmp_path / "t-0", [batch])
-    assert "1 records have no key" in kseg("compact", "-n", "--include-active", tmp_path / "t-0").err
-    assert kseg("compact", "--include-active", tmp_path / "t-0").status == 3
+    for words in (("-n",), ()):
+        kseg("compact", *words, "--include-active", tmp_path / "t-0").expect(3, "have no key", "nothing was changed")
     assert len(records(tmp_path / "t-0")) == 2
     assert kseg("compact", "--include-active", "--drop-null-keys", tmp_path / "t-0").status == 0
     assert len(records(tmp_path / "t-0")) == 1

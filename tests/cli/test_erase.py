@@ -191,6 +191,8 @@ def test_a_certificate_names_no_key_and_can_be_checked(kseg: Kseg, tmp_path: Pat
     assert row["selection"]["keys"] == [sha256(bytes.fromhex(row["salt"]) + b"key-00001").hexdigest()]
     assert kseg("erase", "--check", path, partition).status == 0
     assert kseg("erase", "--check", path, RETENTION).status == 1
+    with unchanged(tmp_path):  # it is the only evidence of what was erased
+        kseg("erase", "--key", "key-00003", "--certificate", path, partition).expect(3, "already certifies")
     renamed = Path(shutil.copytree(RETENTION, tmp_path / "copy-7"))  # other offsets do not matter there, the keys do
     [found] = kseg("erase", "--check", path, "--format", "json", renamed).of_type("erasureCheck")
     assert found["offsets"] == [[1, 2]]

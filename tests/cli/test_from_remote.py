@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import Kseg, files, findings_of, flip
+from cli.command import CLEAN, Kseg, files, findings_of, flip
 from kseg.changes.disk import Disk
 from kseg.changes.new_directories import OUTPUT_MARK
 from kseg.recovery.remote import PartitionBuilder
@@ -164,6 +164,12 @@ def test_ids_of_the_new_cluster(kseg: Kseg, tmp_path: Path) -> None:
     cluster = REMOTE.parent / "log-directories" / "4.3.1"
     refused = restore(kseg, store_of("zstd"), tmp_path / "a", "--for-cluster", cluster).expect(3)
     assert "has no topic t-roll: create it first" in refused.err or "no readable cluster metadata" in refused.err
+
+
+def test_the_next_steps_replace_no_records(kseg: Kseg, tmp_path: Path) -> None:
+    words = ["restore", "--from-remote", store_of("zstd"), "--as", "gz-0", "--for-cluster", CLEAN]
+    told = kseg(*words, "--output", tmp_path / "out").expect(0).err
+    assert f"{CLEAN / 'gz-0'} holds records: move it out of {CLEAN} first." in told.replace("\n", " ")
 
 
 def test_an_output_is_clean_without_the_files_of_a_node(kseg: Kseg, tmp_path: Path) -> None:

@@ -111,3 +111,7 @@ def test_a_configuration_without_its_disks_is_refused(kseg: Kseg, disks: list[Pa
     server.write_text("node.id=1\nlog.dirs=\n")
     for words in (("verify",), ("dump",), ("groups",), ("reindex", "-n"), ("cluster",), ("quorum", "--rewrite", "-n")):
         kseg(*words, server).expect(3, f"{server}: names no log directory")
+    server.write_text(f"\ufefflog.dirs={disks[0]}\n")
+    kseg("verify", server).expect(3, f"{server}: begins with a byte order mark")
+    server.write_text(f"\ufeff# Licensed\nlog.dirs={disks[0]}\n")
+    assert kseg("dump", "-q", server).status == 0

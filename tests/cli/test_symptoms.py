@@ -35,7 +35,7 @@ EPOCHS = "java.io.IOException: Malformed line in checkpoint file [{path}/leader-
 
 def damaged(tmp_path: Path, line: str) -> tuple[Path, str]:
     """A partition in a log directory, damaged so that a broker says ``line``; the line with its paths."""
-    path = tmp_path / "logs" / "dplain-0"
+    path = tmp_path / "my logs" / "dplain-0"
     case = "4.3.1-last-flip-body" if line in (CRASHED, TRUNCATED) else "4.3.1-control-clean"
     shutil.copytree(TESTDATA / "damaged" / case / "dplain-0", path)
     (path.parent / "recovery-point-offset-checkpoint").write_text("0\n1\ndplain 0 0\n")
@@ -62,6 +62,13 @@ def test_the_commands_of_a_line_find_what_it_says(kseg: Kseg, tmp_path: Path, li
         if "REPLICA" in argv or "--dry-run" not in argv:
             continue
         assert kseg(*argv[1:]).status in (0, 1, 3)
+
+
+@pytest.mark.parametrize("end", [" (kafka.server.LogDirFailureChannel)", " with offset 150 and recovery point 120"])
+def test_a_path_with_spaces_is_whole_or_not_shown(kseg: Kseg, end: str) -> None:
+    done = kseg("symptoms", f"ERROR Error while flushing log for a-0 in dir /mnt/my disk/kafka{end}").expect(0)
+    place = "'/mnt/my disk/kafka'" if "(" in end else "LOGDIR"
+    assert f"    kseg verify {place}" in done.lines
 
 
 def test_the_text_shows_cause_and_commands(kseg: Kseg, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from kseg.formats.record_batch import build_batch
 from kseg.recovery.metadata_log import MAX_MISSING, PRODUCER_ID_MARGIN
 from kseg.sidefiles.checkpoints import build_offset_checkpoint
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
+from node.disks import properties_of
 
 IDS = ["-4SqQyBtRt2u9m4bPRXTrA", "5dL36qDbR2e-8DpRbXk2zQ", "TmlkU1R2SaGzu2hSkqQbWA"]
 DIRECTORY_IDS = ["H2bQkJEeTKO7Ax3ZgWhC_A", "M5bQkJEeTKO7Ax3ZgWhC_A"]
@@ -286,7 +287,8 @@ def test_topics_that_a_copying_the_log_lacks_are_added(kseg: Kseg, tmp_path: Pat
     logs = Path(shutil.copytree(LOGS_4_4, tmp_path / "logs"))
     words = ("quorum", "--new", 9, "--listener", "C://h:1", "--as-of", 20, "--output")
     kseg(*words, tmp_path / "without", logs).expect(0)
-    kseg(*words, tmp_path / "with", "--topics-from", logs, logs).expect(1)
+    server = properties_of([logs])
+    kseg(*words, tmp_path / "with", "--topics-from", server, logs).expect(1)
 
     def topics(path: Path) -> dict[str, str]:
         rows = kseg("cluster", "--format", "json", path).objects

@@ -288,7 +288,8 @@ def test_an_interrupted_undo_is_completed(kseg: Kseg, logs: Path, name: str, mon
         for disk in (at, None):
             change_all(logs, 3000) if name == "logs" else change(logs / "dplain-0", size=3000)
             on(disk or KillingDisk(at.count * 2 // 3), monkeypatch, "undo", "-q", name)
-        kseg("undo", "-n", name).expect(1, "was interrupted, and would be completed first")
+        dry = kseg("undo", "-n", name).expect(1, "was interrupted, and would be completed first")
+        assert "nothing to change" not in dry.err
         kseg("undo", name).expect(0, "was interrupted, and is complete now")
 
 

@@ -4,7 +4,11 @@ from pathlib import Path
 
 import pytest
 
+import kseg
+from cleaner.building import NewRecord, build_record_batch
+from cleaner.partitions import write_log
 from kseg.formats.rows import UndecodableError
+from kseg.options import declaration
 from kseg.segment.items import Batch, Record, RecordBatch
 from kseg.views.filters import Selection
 from segment.reading import items_at
@@ -92,3 +96,11 @@ def test_an_empty_selection_wants_everything() -> None:
     batches = read(LOGS[0])
     assert Selection().is_empty
     assert selected(Selection(), batches) == [record for batch in batches for record in batch]
+
+
+def test_all_times_but_the_unset_one_are_before_a_later_one(tmp_path: Path) -> None:
+    stamps = (-5, -1, 1000, 3000)
+    write_log(tmp_path / "a-0", [build_record_batch([NewRecord(i, at, b"k", b"v")]) for i, at in enumerate(stamps)])
+    found = selected(Selection(times=declaration.time_range("..2000")), read(tmp_path / f"a-0/{0:020}.log"))
+    scanned = kseg.scan(tmp_path / "a-0", time=(None, 2000)).to_arrow()
+    assert [record.offset for record in found] == scanned["offset"].to_pylist() == [0, 2]

@@ -15,7 +15,7 @@ from kseg.conversion.options import ConvertOptions
 from kseg.errors import RequestError
 from kseg.options import declaration
 from kseg.options.declaration import filled, given_in, options_of
-from kseg.quantities import LAST_TIMESTAMP, show_time
+from kseg.quantities import FIRST_TIMESTAMP, LAST_TIMESTAMP, show_time
 from kseg.recovery.metadata_log import QuorumOptions
 from kseg.recovery.options import RecoverOptions, ReindexOptions
 from kseg.recovery.restoring import RestoreOptions
@@ -94,7 +94,8 @@ AGE = declaration.or_unlimited(declaration.milliseconds)
 @pytest.mark.parametrize(
     ("read", "text", "value"),
     [
-        (declaration.time_range, f"{NINE}..", (NINE, LAST_TIMESTAMP)), (declaration.time_range, f"..{NINE}", (0, NINE)),
+        (declaration.time_range, f"{NINE}..", (NINE, LAST_TIMESTAMP)),
+        (declaration.time_range, f"..{NINE}", (FIRST_TIMESTAMP, NINE)),
         (declaration.time_range, f"{NINE}", (NINE, NINE)),
         (declaration.time_range, "2026-01-31..2026-02-01", (NINE - 9 * 3600_000, NINE + 39 * 3600_000 - 1)),
         (declaration.time_range, "2026-01-31T09:00:00Z..2026-01-31T09:00:00.5Z", (NINE, NINE + 500)),

@@ -96,6 +96,9 @@ def test_no_color_if_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     assert not Paint("auto", is_terminal=True).is_on
     monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert not Paint("auto", is_terminal=True).is_on
+    monkeypatch.setenv("TERM", "xterm")
     assert Paint("auto", is_terminal=True).is_on
     assert not Paint("auto", is_terminal=False).is_on
 

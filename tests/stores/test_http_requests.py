@@ -119,8 +119,11 @@ def test_invalid_numbers_are_reported() -> None:
 
 @pytest.mark.parametrize(
     ("error", "text"),
-    [(TimeoutError(), "the server did not answer in time"), (TimeoutError(110, "it took 9 s"), "it took 9 s")],
-)
+    [
+        (TimeoutError(), "the server did not answer in time"), (TimeoutError(110, "it took 9 s"), "it took 9 s"),
+        (EOFError(), "EOFError"), (OSError(), "OSError"), (KeyError("x"), "KeyError: 'x'"),
+    ],
+)  # fmt: skip
 def test_other_stores_are_asked_once(monkeypatch: pytest.MonkeyPatch, error: Exception, text: str) -> None:
     objects = UrlObjects("memory://bucket")
     fail = MagicMock(side_effect=error)

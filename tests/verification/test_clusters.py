@@ -162,6 +162,17 @@ def test_a_missing_copy_may_lie_on_a_disk_that_is_not_given(kseg: Kseg, tmp_path
     assert "leader-copy-missing" not in Judged(kseg, one, two).findings
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_missing_copy_that_a_broker_has_set_aside_is_taken_back(kseg: Kseg, tmp_path: Path, is_whole: bool) -> None:
+    one, two = nodes_of("leader-copy-missing", tmp_path)
+    stray = Path(shutil.copytree(one / "d-0", two / f"d-0.{'0' * 32}-stray"))
+    if not is_whole:
+        (stray / "00000000000000000000.log").write_bytes(b"")
+    found = Judged(kseg, one, two).findings["leader-copy-missing"]
+    taking = ["kseg", "restore", "--undelete", str(stray)]
+    assert (found["details"]["otherRepair"] == taking) == is_whole
+
+
 def test_a_node_without_a_copy_does_not_keep_what_another_cuts_off(kseg: Kseg, tmp_path: Path) -> None:
     one, two = nodes_of("leader-copy-missing", tmp_path)
     flip(one / "d-0" / "00000000000000000000.log", 1000)

@@ -1,6 +1,7 @@
 """Offset and time indexes against their logs: real ones are right, each wrong entry is found, no bytes raise."""
 
 import os
+import shutil
 import struct
 from pathlib import Path
 
@@ -321,6 +322,15 @@ def test_an_index_of_a_log_with_a_shorter_name(partition: Path) -> None:
     log.rename(partition / f"{int(log.stem)}.log")
     found = [f.file for f in findings(partition) if f.code == "orphan-index"]
     assert found == [str(path) for path in orphans]
+
+
+def test_an_index_of_a_deleted_log(tmp_path: Path) -> None:
+    """Its records are not gone: the .deleted file has them."""
+    partition = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "dplain-0"))
+    log = sorted(partition.glob("*.log"))[1]
+    log.rename(f"{log}.deleted")
+    told = "offsets 46 to 75 are in no segment; retention may have deleted them"
+    assert [told in found.message for found in findings(partition)] == [True, True]
 
 
 def test_preallocated_bytes(tmp_path: Path) -> None:

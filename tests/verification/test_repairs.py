@@ -86,6 +86,13 @@ def test_a_name_that_only_a_broker_would_not_give_is_a_partition_all_the_same(lo
     assert commands(repairs) == [["kseg", "reindex", str(odd)]]
 
 
+def test_no_index_is_rebuilt_in_a_directory_that_a_start_removes(logs: Path) -> None:
+    judged, removed = Repairs(), logs / "a-0.0123456789abcdef0123456789abcdef-delete"
+    (logs / "a-0").rename(removed)
+    assert judged.with_repair(found("index-corrupt", removed, ".index")).repair is None
+    assert (commands(judged), judged.needs()) == ([], [])
+
+
 def test_a_partition_beside_a_name_that_no_broker_starts_with(logs: Path) -> None:
     repairs = Repairs()
     repairs.with_repair(found("bad-length", logs / "a-0"))

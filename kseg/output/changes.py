@@ -239,9 +239,8 @@ class TextPlans(PlanPrinter):
         if not totals.directories:  # if something is incomplete or could not be planned, errors have reported it
             if self.undone.directories:
                 notices.warning(f"not done: {_totals_text(self.undone)}")
-            elif status <= 1 and not outcome.has_changed:
-                would_change = self._is_dry and status and not outcome.damage_remains  # warnings have told it
-                notices.warning("dry run, nothing was changed" if would_change else "nothing to change")
+            elif status <= 1 and not (outcome.has_changed or outcome.would_change):
+                notices.warning("nothing to change")
             return
         if self._is_dry:
             needed = f"; disk space needed: {shown_bytes(totals.peak_bytes)}" if totals.directories > 1 else ""

@@ -11,7 +11,7 @@ from kseg.errors import KsegError, text_of
 from kseg.formats.schema import ZERO_UUID
 from kseg.node.coordinators import Partition
 from kseg.serving.catalog import Catalog, ServedTopic
-from kseg.serving.groups import EMPTY, STABLE, Commit, GroupCoordinator, commits_in
+from kseg.serving.groups import EMPTY, STABLE, Answer, Commit, GroupCoordinator, commits_in
 from kseg.serving.logs import EARLIEST, EARLIEST_LOCAL, LATEST, NONE, OUT_OF_RANGE, FetchAnswer, Records, Steps, step
 from kseg.serving.protocol import Request, served_versions
 
@@ -53,13 +53,13 @@ class Answers:
         self._stored: asyncio.Future[Any] | None = None
         self._told = set[str]()
 
-    async def of(self, request: Request, peer: Peer) -> dict[str, Any] | None:
-        """Returns the fields of the response; WAIT among them: the seconds for which it is held back. None if the
-        connection is to be closed without a response."""
+    async def of(self, request: Request, peer: Peer) -> dict[str, Any] | Answer | None:
+        """Returns the fields of the response; WAIT among them: the seconds for which it is held back. An `Answer` if it
+        has to wait for other clients; None if the connection is to be closed without a response."""
         if (refuse := _REFUSALS.get(request.api.name)) is not None:
             return refuse(request.values)
         handler = getattr(self, f"_{request.api.name}")
-        found: dict[str, Any] | None = await handler(request, peer)
+        found: dict[str, Any] | Answer | None = await handler(request, peer)
         return found
 
     # Topics, offsets, records.
@@ -227,11 +227,11 @@ class Answers:
         here |= {"errorCode": error, "errorMessage": "share groups are not served" if error else None}
         return {**here, "coordinators": [{"key": key, **here} for key in values.get("coordinatorKeys", ())]}
 
-    async def _JoinGroup(self, request: Request, peer: Peer) -> dict[str, Any]:
-        return await self.groups.join(request.values, request.client_id, f"/{peer.client_host}")
+    async def _JoinGroup(self, request: Request, peer: Peer) -> Answer:
+        return self.groups.join(request.values, request.client_id, f"/{peer.client_host}")
 
-    async def _SyncGroup(self, request: Request, _peer: Peer) -> dict[str, Any]:
-        return await self.groups.sync(request.values)
+    async def _SyncGroup(self, request: Request, _peer: Peer) -> Answer:
+        return self.groups.sync(request.values)
 
     async def _Heartbeat(self, request: Request, _peer: Peer) -> dict[str, Any]:
         return self.groups.heartbeat(request.values)

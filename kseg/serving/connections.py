@@ -21,6 +21,7 @@ from kseg.errors import KsegError, PathError, text_of
 from kseg.formats.schema import MessageError
 from kseg.serving.answers import WAIT, Answers, Peer
 from kseg.serving.catalog import Catalog
+from kseg.serving.groups import Answer
 from kseg.serving.logs import FileRange, Records, Steps, step
 from kseg.serving.protocol import Request, read_request, response_parts
 from kseg.stores.extent import Extent
@@ -205,13 +206,19 @@ class Server:
         (size,) = _SIZE.unpack(await self._received(client, _SIZE.size, seconds))
         if not 0 < size <= MAX_REQUEST_BYTES:
             return False
+        waiting: Answer | None = None
         async with self._of_requests.of(size):
             request = await self._read(await self._received(client, size, STALLED_SECONDS))
-            values = await self._answers.of(request, peer)
-            if values is None:
+            found = await self._answers.of(request, peer)
+            if found is None:
                 return False
-            seconds, parts = values.pop(WAIT, 0), response_parts(request, values)
-            del request, values  # they are larger than the response, which may wait long
+            if isinstance(found, asyncio.Future):
+                waiting, request = found, request._replace(values={})
+            else:
+                seconds, parts = found.pop(WAIT, 0), response_parts(request, found)
+                del request, found  # they are larger than the response, which may wait long
+        if waiting is not None:  # for other clients, and holding nothing that further ones need
+            seconds, parts = 0, response_parts(request, await waiting)
         await asyncio.sleep(seconds)
         async with self._of_responses.of(sum(len(part) + _PART_BYTES for part in parts if isinstance(part, bytes))):
             await self._send(client, parts)

@@ -30,6 +30,8 @@ MAX_TIMEOUT_MS = 30 * 60 * 1000
 MAX_STATE_BYTES = 32 << 20
 """Of what members ask for and are assigned, and of the offsets that they commit, in all groups together."""
 MAX_METADATA_BYTES = 4096
+Answer = asyncio.Future[dict[str, Any]]
+"""The fields of a response, once the other members have come so far. It holds nothing of the request."""
 _ENTRY_BYTES = 500
 """What a member or an offset takes in memory, at most, besides its texts."""
 
@@ -73,8 +75,8 @@ class GroupMember:
     rebalance_ms: int = 0
     protocols: dict[str, str] = field(default_factory=dict)
     assignment: str = ""
-    joining: "asyncio.Future[dict[str, Any]] | None" = None
-    syncing: "asyncio.Future[dict[str, Any]] | None" = None
+    joining: Answer | None = None
+    syncing: Answer | None = None
     expiry: asyncio.TimerHandle | None = None
 
     @property
@@ -115,7 +117,7 @@ class Group:
             all(name in each.protocols for each in others) for name in names
         )
 
-    async def join(self, member: GroupMember, values: dict[str, Any]) -> dict[str, Any]:
+    def join(self, member: GroupMember, values: dict[str, Any]) -> Answer:
         """Answers when all members have joined. ``member``: a new one, or one that joins again."""
         protocols = {each["name"]: each["metadata"] for each in values["protocols"]}
         is_same = member.id in self.members and member.protocols == protocols
@@ -126,12 +128,12 @@ class Group:
         self.members[member.id] = member
         if is_same and (self.state == COMPLETING or (self.state == STABLE and member.id != self.leader)):
             self.heard(member)
-            return self._joined(member)
+            return _now(self._joined(member))
         _answer(member.joining, {"errorCode": UNKNOWN_MEMBER, "memberId": member.id})
-        member.joining = asyncio.get_running_loop().create_future()
+        member.joining = joining = asyncio.get_running_loop().create_future()
         self.heard(member)
         self._rebalance()
-        return await member.joining
+        return joining
 
     def _rebalance(self) -> None:
         """Lets all members join again, unless they are about to."""
@@ -188,10 +190,10 @@ class Group:
             ],
         }  # fmt: skip
 
-    async def sync(self, member: GroupMember, values: dict[str, Any]) -> dict[str, Any]:
+    def sync(self, member: GroupMember, values: dict[str, Any]) -> Answer:
         """Answers with the member's assignment, when the leader has made it."""
         if self.state == PREPARING:
-            return {"errorCode": REBALANCE_IN_PROGRESS}
+            return _now({"errorCode": REBALANCE_IN_PROGRESS})
         if self.state == COMPLETING and member.id == self.leader:
             made = {each["memberId"]: each["assignment"] for each in values["assignments"]}
             self.state = STABLE
@@ -200,9 +202,9 @@ class Group:
                 _answer(each.syncing, self._assigned(each))
                 each.syncing = None
         if self.state == COMPLETING:
-            member.syncing = asyncio.get_running_loop().create_future()
-            return await member.syncing
-        return self._assigned(member)
+            member.syncing = syncing = asyncio.get_running_loop().create_future()
+            return syncing
+        return _now(self._assigned(member))
 
     def _assigned(self, member: GroupMember) -> dict[str, Any]:
         return {
@@ -254,7 +256,14 @@ class Group:
             self.leader = new.id
 
 
-def _answer(waiting: "asyncio.Future[dict[str, Any]] | None", values: dict[str, Any]) -> None:
+def _now(values: dict[str, Any]) -> Answer:
+    """Returns an answer that waits for nobody."""
+    found: Answer = asyncio.get_running_loop().create_future()
+    found.set_result(values)
+    return found
+
+
+def _answer(waiting: Answer | None, values: dict[str, Any]) -> None:
     if waiting is not None and not waiting.done():
         waiting.set_result(values)
 
@@ -286,42 +295,43 @@ class GroupCoordinator:
         self._groups = {each.id: each for each in self._groups.values() if each.members or each.offsets}
         return self._commit_bytes + sum(group.size for group in self._groups.values()) + more > MAX_STATE_BYTES
 
-    async def join(self, values: dict[str, Any], client_id: str, host: str) -> dict[str, Any]:
+    def join(self, values: dict[str, Any], client_id: str, host: str) -> Answer:
         """Answers a request to join."""
         group_id, member_id, instance_id = values["groupId"], values["memberId"], values.get("groupInstanceId")
         refusal = {"memberId": member_id, "generationId": -1, "protocolName": ""}
         if not group_id:
-            return {**refusal, "errorCode": INVALID_GROUP}
+            return _now({**refusal, "errorCode": INVALID_GROUP})
         if not 0 < values["sessionTimeoutMs"] <= MAX_TIMEOUT_MS:
-            return {**refusal, "errorCode": INVALID_SESSION_TIMEOUT}
+            return _now({**refusal, "errorCode": INVALID_SESSION_TIMEOUT})
         group = self.of(group_id)
         old = next((each for each in group.members.values() if instance_id and each.instance_id == instance_id), None)
         member = group.members.get(member_id)
         if member_id and (member is None or (old is not None and old is not member)):
-            return {**refusal, "errorCode": UNKNOWN_MEMBER if member is None else FENCED_INSTANCE}
+            return _now({**refusal, "errorCode": UNKNOWN_MEMBER if member is None else FENCED_INSTANCE})
         if not group.takes(values, member or old):
-            return {**refusal, "errorCode": INCONSISTENT_PROTOCOL}
+            return _now({**refusal, "errorCode": INCONSISTENT_PROTOCOL})
+        asking = GroupMember(f"{(instance_id or client_id)[:200]}-{uuid.uuid4()}", instance_id, client_id, host)
+        asking.protocols = {each["name"]: each["metadata"] for each in values["protocols"]}
+        if self._is_full(2 * asking.size if member is None else asking.size - member.size):
+            return _now({**refusal, "errorCode": GROUP_IS_FULL})
         if member is None:
-            member = GroupMember(f"{(instance_id or client_id)[:200]}-{uuid.uuid4()}", instance_id, client_id, host)
-            member.protocols = {each["name"]: each["metadata"] for each in values["protocols"]}
-            if self._is_full(2 * member.size):
-                return {**refusal, "errorCode": GROUP_IS_FULL}
+            member = asking
             if old is not None:
                 group.replace(old, member)
                 member.protocols = {}
         self._groups[group_id] = group
-        return await group.join(member, values)
+        return group.join(member, values)
 
-    async def sync(self, values: dict[str, Any]) -> dict[str, Any]:
+    def sync(self, values: dict[str, Any]) -> Answer:
         """Answers a request for an assignment."""
         group = self.of(values["groupId"])
         if error := group.error_of(values):
-            return {"errorCode": error}
+            return _now({"errorCode": error})
         if self._is_full(sum(len(each["assignment"]) for each in values["assignments"])):
-            return {"errorCode": GROUP_IS_FULL}
+            return _now({"errorCode": GROUP_IS_FULL})
         member = group.members[values["memberId"]]
         group.heard(member)
-        return await group.sync(member, values)
+        return group.sync(member, values)
 
     def heartbeat(self, values: dict[str, Any]) -> dict[str, Any]:
         """Answers a sign of life."""

@@ -105,7 +105,7 @@ async def test_those_who_stay_share_anew_when_one_leaves(found: GroupCoordinator
 @played
 async def test_one_that_leaves_while_it_joins_is_not_waited_for(found: GroupCoordinator) -> None:
     first, second = await two(found)
-    waiting = asyncio.create_task(found.join(joining(second["memberId"], "range", "other"), "client", "/host"))
+    waiting = asyncio.ensure_future(found.join(joining(second["memberId"], "range", "other"), "client", "/host"))
     await asyncio.sleep(0)
     found.leave({"groupId": "g", "memberId": second["memberId"]})
     assert (await waiting)["errorCode"] == UNKNOWN_MEMBER
@@ -125,7 +125,7 @@ async def test_a_silent_member_is_left_out(found: GroupCoordinator) -> None:
 @played
 async def test_a_new_member_lets_all_join_again(found: GroupCoordinator) -> None:
     first, second = await two(found)
-    newcomer = asyncio.create_task(found.join(joining(), "client", "/host"))
+    newcomer = asyncio.ensure_future(found.join(joining(), "client", "/host"))
     await asyncio.sleep(0)
     assert found.heartbeat(of(first)) == {"errorCode": REBALANCE}
     assert (await found.sync(of(second, assignments=[])))["errorCode"] == REBALANCE
@@ -197,4 +197,7 @@ async def test_groups_take_no_more_memory_than_they_may(
     monkeypatch.setattr(module, "MAX_STATE_BYTES", 3000)
     answers = await joined(found, *(joining() | {"groupId": f"g{n}"} for n in range(5)))
     assert [each["errorCode"] for each in answers].count(FULL) >= 3
+    (member,) = found.of("g0").members
+    again = joining(member, "range", "a" * 3000) | {"groupId": "g0"}
+    assert [each["errorCode"] for each in await joined(found, again)] == [FULL]
     assert set(found.commit(*committing(("t" * 3000, 0), 1)).values()) == {12}

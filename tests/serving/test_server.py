@@ -19,7 +19,7 @@ import pytest
 import kseg
 from api.consumed import TESTDATA
 from kseg.pytest_plugin import KsegLog
-from kseg.serving import connections
+from kseg.serving import connections, groups
 from serving.peer import Peer, fetch_of, request
 
 CODECS = TESTDATA / "kafka-4.4.0/codecs/codec-mix-1"
@@ -312,6 +312,23 @@ def test_a_request_larger_than_all_together_may_be_is_read(kseg_server: Serve, m
     with Peer(kseg_server(COMMITTED)) as peer:
         for _ in range(2):
             assert {each["errorCode"] for each in peer.ask("Metadata", 4, topics=asked)["topics"]} == {NO_TOPIC}
+
+
+def test_a_member_that_waits_for_others_holds_up_no_large_request(
+    kseg_server: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "LARGE_BYTES", connections.SMALL_BYTES)
+    monkeypatch.setattr(groups, "FIRST_JOIN_SECONDS", 60)
+    server = kseg_server(COMMITTED)
+    with Peer(server) as member, Peer(server, seconds=5) as other:
+        protocols = [{"name": "range", "metadata": "A" * 120_000}]
+        member.send(
+            "JoinGroup", 5, groupId="g", memberId="", groupInstanceId=None, sessionTimeoutMs=60_000,
+            rebalanceTimeoutMs=60_000, protocolType="consumer", protocols=protocols,
+        )  # fmt: skip
+        while "g" not in [each["groupId"] for each in other.ask("ListGroups", 2)["groups"]]:
+            pass
+        assert len(other.ask("Metadata", 4, topics=[{"name": f"topic-{n:05}"} for n in range(6000)])["topics"]) == 6000
 
 
 def test_the_end_comes_at_once_whatever_clients_do(kseg_server: Serve) -> None:

@@ -449,12 +449,14 @@ CLEAN_SHUTDOWN_REASON = "a log changes: a broker must recover all logs at its ne
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a run. ``errors``: by path or directory of a partition. ``exit_status``: that of the command."""
+    """The end of a run. ``errors``: by path or directory of a partition. ``exit_status``: that of the command.
+    ``would_change``: of a dry run, also what would be completed only."""
 
     exit_status: int = 0
     is_dry: bool = False
     has_changed: bool = False
     damage_remains: bool = False
+    would_change: bool = False
     errors: dict[str, KsegError] = field(default_factory=dict)
     conclusion: list[str] = field(default_factory=list)
     """Sentences about all partitions together."""
@@ -515,6 +517,7 @@ class RunState:
             is_dry=self._is_dry,
             has_changed=(self.has_plans and not self._is_dry) or failures.status == StoppedHalfwayError.exit_status,
             damage_remains=damage_remains,
+            would_change=self._is_dry and self.has_plans,
             errors=dict(failures.errors),
             **more,
         )

@@ -84,8 +84,10 @@ def complete(paths: Sequence[str], options: UndoOptions, reporter: driver.Report
                 has_found |= bool(interrupted)
                 if begun := _begun(real, is_single):
                     raise interruption(begun[0])
-    status = max(failures.status, int(is_dry and has_found))
-    return driver.Outcome(status, is_dry, has_found and not is_dry, errors=dict(failures.errors))
+    would_change = is_dry and has_found
+    status = max(failures.status, int(would_change))
+    errors = dict(failures.errors)
+    return driver.Outcome(status, is_dry, has_found and not is_dry, would_change=would_change, errors=errors)
 
 
 def _begun(path: str, is_single: bool) -> list[Journal]:

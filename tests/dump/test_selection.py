@@ -102,5 +102,5 @@ def test_all_times_but_the_unset_one_are_before_a_later_one(tmp_path: Path) -> N
     stamps = (-5, -1, 1000, 3000)
     write_log(tmp_path / "a-0", [build_record_batch([NewRecord(i, at, b"k", b"v")]) for i, at in enumerate(stamps)])
     found = selected(Selection(times=declaration.time_range("..2000")), read(tmp_path / f"a-0/{0:020}.log"))
-    scanned = kseg.scan(tmp_path / "a-0", time=(None, 2000)).to_arrow()
-    assert [record.offset for record in found] == scanned["offset"].to_pylist() == [0, 2]
+    assert [record.offset for record in found] == [0, 2]
+    assert kseg.scan(tmp_path / "a-0", time=(None, 2000)).count_rows() == 2

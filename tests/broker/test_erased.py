@@ -44,6 +44,7 @@ class Replicas:
             roles = f"process.roles=broker\nnode.id={number}\n{listener}{quorum}{_REPLICATED}"
             self.brokers[number] = stack.enter_context(KraftNode(folder / f"broker{number}", client, roles=roles))
         self.alive = set[int]()
+        self.certificates: dict[int, Path] = {}
 
     def address(self) -> str:
         return ",".join(self.brokers[number].address for number in sorted(self.alive))
@@ -70,8 +71,8 @@ class Replicas:
         wait_until(lambda: number in self.now().in_sync)
 
     def erase(self, number: int) -> None:
-        certificate = self.folder / f"certificate{number}"
-        kseg("erase", *SELECTION, "--certificate", certificate, self.brokers[number].logs)
+        self.certificates[number] = self.folder / f"certificate{number}-{len(self.certificates)}"  # none is replaced
+        kseg("erase", *SELECTION, "--certificate", self.certificates[number], self.brokers[number].logs)
 
     def play(self, worker: Client) -> None:
         self.controller.launch()
@@ -140,4 +141,4 @@ def test_nothing_is_left_on_any_node(replicas: Replicas) -> None:
     for number, broker in replicas.brokers.items():
         files = [path for path in broker.logs.rglob("*") if path.is_file()]
         assert not [path for path in files if b"\x08k100" in path.read_bytes()]
-        kseg("erase", "--check", replicas.folder / f"certificate{number}", broker.logs)
+        kseg("erase", "--check", replicas.certificates[number], broker.logs)

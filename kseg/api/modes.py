@@ -17,9 +17,8 @@ from kseg.formats.suffixes import CHECKPOINT, SIDE_SUFFIXES
 from kseg.kernel.layout.headers import CODEC, CONTROL, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL, V07_CODEC
 from kseg.node.coordinators import CommitTable
 from kseg.node.node import Nodes
-from kseg.node.topics import topic_of_place
 from kseg.output.side_files import fields
-from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, segment_file
+from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, segment_file, topic_of_place
 from kseg.segment.items import READABLE_CODES, TIMESTAMP_TYPES, Damage, Problem
 from kseg.segment.paths import expand_path, segment_bytes
 from kseg.segment.reader import SegmentReader, open_segment

@@ -24,11 +24,10 @@ from kseg.kernel.scan.frames import SKIP_CHECKSUMS
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES, ROWS_PER_CALL
 from kseg.node.log_directory import BrokerState
 from kseg.node.server_properties import TOPIC
-from kseg.node.topics import topic_of_place
 from kseg.quantities import show_span
 from kseg.releases.release import HIGH_WATERMARK, RANGE_END
 from kseg.runtime.threads import TASK_BYTES, Pipeline
-from kseg.segment.files import METADATA_TOPIC, file_names, segment_file, segments_among
+from kseg.segment.files import METADATA_TOPIC, file_names, segment_file, segments_among, topic_of_place
 from kseg.segment.items import HARMLESS_CODES, Message
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import HeaderRows, headers_of, up_to_disk_error

@@ -17,8 +17,7 @@ from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel.compact.key_map import SECRET_BYTES, Secret, hash_of
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE, ROW_WIDTH
-from kseg.node.topics import topic_of_place
-from kseg.segment.files import SegmentFile, segment_file
+from kseg.segment.files import SegmentFile, segment_file, topic_of_place
 from kseg.segment.items import HARMLESS_CODES, PROBLEM_CODES, Batch, Damage, Message, RecordBatch
 from kseg.segment.matching import Patterns, matching_rows, rows_between, rows_with_key
 from kseg.segment.reader import open_segment

@@ -31,9 +31,9 @@ from kseg.kernel.records import columns as kernel
 from kseg.limits import LONG_RUN_BYTES, MAX_BATCH_BYTES, MAX_HEADERS
 from kseg.node.log_starts import LogStarts
 from kseg.node.paths import expanded
-from kseg.node.topics import Warn, check_topics, file_of_place
+from kseg.node.topics import Warn, check_topics
 from kseg.runtime.threads import Future, Threads
-from kseg.segment.files import LAST_OFFSET, SegmentFile, between, segment_file
+from kseg.segment.files import LAST_OFFSET, SegmentFile, between, file_of_place, segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import READABLE_CODES, Batch, Damage, RecordBatch
 from kseg.segment.paths import live_parts, roots_of, segments_at, warn_of_unread

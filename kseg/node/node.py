@@ -37,7 +37,7 @@ from kseg.segment.files import (
     list_segments,
     own_partitions,
     parse_partition_name,
-    segment_file,
+    topic_of_place,
 )
 from kseg.segment.paths import roots_of
 from kseg.sidefiles import checkpoints
@@ -447,7 +447,7 @@ class Nodes:
         found = set[str | None]()
         for path in self.paths:
             with suppress(KsegError):  # reported when it is read
-                found.update(segment_file(Place(each) / "0.log").topic for each in own_partitions(path))
+                found.update(map(topic_of_place, own_partitions(path)))
         return found
 
     @cached_property

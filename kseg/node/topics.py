@@ -10,9 +10,8 @@ from kseg.node.log_directory import ABANDONED_SUFFIXES
 from kseg.node.node import Nodes
 from kseg.node.paths import expanded
 from kseg.quantities import plural
-from kseg.segment.files import METADATA_TOPIC, SegmentFile, parse_partition_name, segment_file
+from kseg.segment.files import METADATA_TOPIC, parse_partition_name, topic_of_place
 from kseg.segment.paths import live_parts, warn_of_unread
-from kseg.stores.place import Place
 
 MOVED = "moved or deleted by a broker (-delete, -future, -stray)"
 """Reasons why a partition is left alone."""
@@ -113,16 +112,6 @@ def of_topics(paths: Iterable[str], globs: tuple[str, ...], warn: Warn) -> list[
         found += parts
         warn_of_unread(moved, paths, warn)
     return found
-
-
-def file_of_place(place: str) -> SegmentFile:
-    """Returns a segment, for a partition one that stands for all of it."""
-    return segment_file(Place(place) / "0.log" if Place(place).is_dir() else place)
-
-
-def topic_of_place(place: str) -> str | None:
-    """Returns the topic of a partition or segment by its directory's name; None if that is no partition's."""
-    return file_of_place(place).topic
 
 
 def is_of_topics(place: str, globs: Collection[str]) -> bool:

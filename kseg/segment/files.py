@@ -171,6 +171,16 @@ def unpacked_name(path: str) -> str:
     return name
 
 
+def file_of_place(place: str) -> SegmentFile:
+    """Returns a segment, for a partition one that stands for all of it."""
+    return segment_file(Place(place) / "0.log" if Place(place).is_dir() else place)
+
+
+def topic_of_place(place: str) -> str | None:
+    """Returns the topic of a partition or segment by its directory's name; None if that is no partition's."""
+    return file_of_place(place).topic
+
+
 def _segment_file(path: str, name: str, place: "tuple[str | None, int | None]") -> SegmentFile:
     """Like `segment_file`; ``place`` is the topic and partition in the directory's name."""
     stem, leftover = name, ""

@@ -11,8 +11,8 @@ from kseg.node.log_directory import topic_id_at
 from kseg.node.log_starts import LogStarts
 from kseg.node.node import is_reserved_id
 from kseg.node.paths import expanded
-from kseg.node.topics import file_of_place, is_of_topics
-from kseg.segment.files import METADATA_TOPIC, METADATA_TOPIC_ID, OFFSETS_TOPIC
+from kseg.node.topics import is_of_topics
+from kseg.segment.files import METADATA_TOPIC, METADATA_TOPIC_ID, OFFSETS_TOPIC, file_of_place
 from kseg.segment.paths import live_parts, roots_of, warn_of_unread
 from kseg.serving.logs import LeftOut, SegmentBytes, ServedLog
 from kseg.stores.place import Place

@@ -118,7 +118,8 @@ class Selection:
             wanted = matching.rows_between(rows, wanted, ROW_OFFSET, *self.offsets)
         if self.times is not None:
             wanted = matching.rows_between(rows, wanted, ROW_TIMESTAMP, *self.times)
-            if unset := frozenset(matching.rows_between(rows, wanted, ROW_TIMESTAMP, -1, -1)):
+            if self.times[0] < 0:  # then those without a timestamp, which is -1, match too
+                unset = frozenset(matching.rows_between(rows, wanted, ROW_TIMESTAMP, -1, -1))
                 wanted = [row for row in wanted if row not in unset]
         return matching.spans_of(wanted)
 

@@ -12,7 +12,7 @@ from kseg.findings.table import WARNING
 from kseg.formats.rows import Scratch
 from kseg.node.cluster import Cluster, ClusterPartition, LogCopy, LosableRange, batches_between, count_records
 from kseg.node.cluster_metadata import unclean_elections
-from kseg.node.log_directory import log_extent, topic_id_at
+from kseg.node.log_directory import log_end, topic_id_at
 from kseg.node.metadata_image import RECOVERING
 from kseg.node.node import Nodes, by_cluster
 from kseg.node.voter_logs import VoterLogs
@@ -207,10 +207,8 @@ class _ClusterCheck:
             for name in one.directories:
                 path = Place(one.path) / name
                 is_stray = name.startswith(f"{partition.name}.") and name.endswith("-stray")
-                with suppress(KsegError, OSError):
-                    if is_stray and topic_id_at(path) == partition.topic_id:
-                        if (extent := log_extent(path, Scratch())) is not None and extent[1] > last:
-                            return path
+                if is_stray and topic_id_at(path) == partition.topic_id and log_end(path, Scratch()) > last:
+                    return path
         return None
 
     def _parted(self, partition: ClusterPartition, leader: LogCopy, loss: LosableRange, safe: list[int]) -> None:

@@ -135,7 +135,7 @@ class Answers:
                     elif log is not None:
                         offset = yield from log.find_offset(each["timestamp"], is_committed)
                         found |= {"timestamp": offset.timestamp, "offset": offset.offset}
-                    elif not _is_told(self.catalog.topics.get(topic["name"]), number):
+                    elif not _is_listed(self.catalog.topics.get(topic["name"]), number):
                         found["errorCode"] = UNKNOWN_TOPIC
                     elif each["timestamp"] in (LATEST, EARLIEST, EARLIEST_LOCAL):
                         found["offset"] = 0
@@ -186,7 +186,7 @@ class Answers:
                         found = yield from log.fetch(offset, limit, is_committed, takes_one)
                     else:
                         unknown = UNKNOWN_TOPIC_ID if "topicId" in asked and topic is None else UNKNOWN_TOPIC
-                        error = unknown if not _is_told(topic, number) else OUT_OF_RANGE if offset else NONE
+                        error = unknown if not _is_listed(topic, number) else OUT_OF_RANGE if offset else NONE
                         found = _empty_answer(error)
                 except (KsegError, OSError) as error:
                     found = _empty_answer(self._failed(error))
@@ -254,7 +254,7 @@ class Answers:
             served = self.catalog.topics.get(name)
             for each in topic["partitions"]:
                 place = name, each["partitionIndex"]
-                if not _is_told(served, place[1]):
+                if not _is_listed(served, place[1]):
                     unknown[place] = UNKNOWN_TOPIC_ID if "topicId" in topic and served is None else UNKNOWN_TOPIC
                     continue
                 epoch = each.get("committedLeaderEpoch", -1)
@@ -293,7 +293,7 @@ class Answers:
         if asked is None:
             by_topic: dict[str, list[int]] = {}
             for name, number in sorted(offsets):  # tools ask for the end of each, and fail at one that is unknown
-                if _is_told(self.catalog.topics.get(name), number):
+                if _is_listed(self.catalog.topics.get(name), number):
                     by_topic.setdefault(name, []).append(number)
             asked = [
                 {"name": name, "partitionIndexes": numbers} if not by_id else
@@ -402,8 +402,8 @@ def _partition(number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _is_told(topic: ServedTopic | None, number: int) -> bool:
-    """Whether clients are told of a partition: one that is there, or that is missing and so empty."""
+def _is_listed(topic: ServedTopic | None, number: int) -> bool:
+    """Whether the metadata for clients list a partition: one that is missing is served as an empty one."""
     return topic is not None and 0 <= number < topic.partitions
 
 

@@ -408,8 +408,8 @@ def without_same_outputs(paths: Sequence[str], output: str | None, failures: Fai
 
 
 def interrupted_changes(path: str, is_single: bool, before_undo: bool = False) -> list[str]:
-    """Returns one sentence for each interrupted change that the next changing command completes or removes first, and
-    unless that is an undo for one of the log directory.
+    """Returns one sentence for each interrupted change that the next changing command completes or takes back first.
+    ``before_undo``: that command is an undo, which a command that was interrupted in the log directory does not stop.
     """
     found = []
     for partition in [path] if is_single else journaling.changed_partitions(path):
